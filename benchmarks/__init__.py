@@ -1,0 +1,1 @@
+"""Sojourn beside its rivals: `python -m benchmarks` runs, prints, plots."""

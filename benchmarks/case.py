@@ -1,0 +1,75 @@
+"""One thing to measure, and the process of its own that measures it."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from benchmarks.jvm import Jvm
+
+Row = dict[str, Any]
+
+_ROOT = Path(__file__).parent.parent
+_LIMIT_S = 300
+
+
+@dataclass(frozen=True)
+class Case:
+    """A contender in a scenario of a workload; `params` is all its process is told."""
+
+    workload: str
+    scenario: str
+    contender: str
+    params: Mapping[str, int | str | bool]
+    repeats: int
+
+    def run(self, jvm: Jvm) -> Row:
+        """Measure once in a fresh process; a row with only `skipped` says why it could not."""
+        if self.contender.startswith("kafka"):
+            if jvm.missing:
+                return {"skipped": jvm.missing}
+            command = jvm.command(self.workload, self.contender, self.params)
+        else:
+            request = json.dumps([self.workload, self.contender, dict(self.params)])
+            command = [sys.executable, "-m", "benchmarks.measure", request]
+        try:
+            done = subprocess.run(
+                command, cwd=_ROOT, capture_output=True, text=True, timeout=_LIMIT_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return {"skipped": f"took longer than {_LIMIT_S} s"}
+        if done.returncode != 0:
+            return {"skipped": (done.stderr.strip().splitlines() or ["died in silence"])[-1]}
+        row: Row = json.loads(done.stdout.splitlines()[-1])
+        return row
+
+
+@dataclass
+class Outcome:
+    """What the repeats of a case came to."""
+
+    case: Case
+    rows: list[Row] = field(default_factory=list)
+    skipped: str = ""
+
+    def take(self, row: Row) -> None:
+        if "skipped" in row:
+            self.skipped = row["skipped"]
+        else:
+            self.rows.append(row)
+
+    def median(self, name: str) -> float | None:
+        """The median of a number over the repeats; None if it was not measured."""
+        values = [row[name] for row in self.rows if name in row]
+        return statistics.median(values) if values else None
+
+    def text(self, name: str) -> str:
+        return str(self.rows[0].get(name, "")) if self.rows else ""

@@ -1,0 +1,42 @@
+"""Who takes part, by the name the command line and `results.json` use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchmarks.contenders.contender import Contender
+
+LABELS = {
+    "timer": "sojourn Timer",
+    "timer-system": "sojourn Timer, system clock",
+    "wheel": "sojourn TimingWheel",
+    "deadline-wheel": "sojourn DeadlineWheel",
+    "purgatory": "sojourn Purgatory",
+    "asyncio": "asyncio",
+    "uvloop": "uvloop",
+    "heapq": "heapq, lazy deletion",
+    "apscheduler": "APScheduler",
+    "kafka": "Kafka (JVM)",
+    "kafka-presized": "Kafka (JVM), heap pre-sized",
+    "kafka-system": "Kafka (JVM), system clock",
+}
+
+_CLASSES = {
+    "timer": "sojourn_timers:ManualTimer",
+    "timer-system": "sojourn_timers:SystemTimer",
+    "wheel": "sojourn_timers:Wheel",
+    "deadline-wheel": "sojourn_timers:Deadlines",
+    "asyncio": "loops:Asyncio",
+    "uvloop": "loops:Uvloop",
+    "heapq": "heap:Heap",
+    "apscheduler": "scheduler:Scheduler",
+}
+
+
+def create(name: str) -> Contender:
+    """Build the contender; ImportError if what it needs is not installed."""
+    module, _, class_name = _CLASSES[name].partition(":")
+    contender: Contender = getattr(import_module(f"{__name__}.{module}"), class_name)()
+    return contender

@@ -1,0 +1,111 @@
+package sojourn.bench;
+
+import com.sun.management.OperatingSystemMXBean;
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.locks.LockSupport;
+import org.apache.kafka.server.purgatory.DelayedOperationPurgatory;
+
+/**
+ * Plays one schedule of submissions and completions through Kafka's DelayedOperationPurgatory.
+ *
+ * <p>The purgatory has Kafka's own defaults: SystemTimer on the system clock, reaper thread on,
+ * purge interval 1000. One thread plays. Building the operation is timed, building its keys is
+ * not. Warm-up rounds play the same schedule as fast as they can; a paced run then plays it once
+ * in real time.
+ */
+final class PurgatoryShape {
+    private static final int KEYS_PER_OPERATION = 3;
+
+    private final OperatingSystemMXBean process =
+        (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+    private final long[] events;
+    private final long[] atUs;
+    private final List<List<Operation.Key>> keys = new ArrayList<>();
+    private final boolean signal;
+    private final boolean paced;
+    private final int warmups;
+    private final int rounds;
+
+    PurgatoryShape(Bench.Options options) throws IOException {
+        events = Inputs.longs(options.text("events"));
+        atUs = Inputs.longs(options.text("at_us"));
+        signal = options.text("variant").equals("signal");
+        paced = options.flag("paced");
+        warmups = options.number("warmups");
+        rounds = options.number("rounds");
+        List<Operation.Key> pool = new ArrayList<>();
+        for (int i = 0; i < options.number("key_space"); i++)
+            pool.add(new Operation.Key("key-" + i));
+        long[] drawn = Inputs.longs(options.text("keys"));
+        for (int i = 0; i < drawn.length; i += KEYS_PER_OPERATION) {
+            List<Operation.Key> own = new ArrayList<>(KEYS_PER_OPERATION);
+            for (int j = 0; j < KEYS_PER_OPERATION; j++)
+                own.add(pool.get((int) drawn[i + j]));
+            keys.add(own);
+        }
+    }
+
+    Row measure() throws Exception {
+        double[] opsPerS = new double[rounds];
+        double[] cpuUs = new double[rounds];
+        double[] behindMs = new double[rounds];
+        for (int round = -warmups; round < rounds; round++) {
+            System.gc();
+            long cpu = process.getProcessCpuTime();
+            long spentNs = play(paced && round >= 0);
+            cpu = process.getProcessCpuTime() - cpu;
+            if (round < 0)
+                continue;
+            opsPerS[round] = keys.size() * 1e9 / spentNs;
+            cpuUs[round] = cpu / 1e3 / keys.size();
+            behindMs[round] = spentNs / 1e6 - atUs[atUs.length - 1] / 1e3;
+        }
+        Row row = new Row().put("cpu_us_per_op", Row.median(cpuUs));
+        return paced
+            ? row.put("behind_ms", Row.median(behindMs))
+            : row.put("ops_per_s", Row.median(opsPerS));
+    }
+
+    private long play(boolean inRealTime) throws Exception {
+        Operation.Ended ended = new Operation.Ended();
+        DelayedOperationPurgatory<Operation> purgatory =
+            new DelayedOperationPurgatory<>("bench", 0);
+        Operation[] operations = new Operation[keys.size()];
+        int completions = 0;
+
+        long started = System.nanoTime();
+        for (int i = 0; i < events.length; i++) {
+            if (inRealTime)
+                waitUntil(started + atUs[i] * 1_000L);
+            int number = (int) (events[i] >> 1);
+            if ((events[i] & 1) == 0) {
+                Operation operation = new Operation(ended);
+                operations[number] = operation;
+                purgatory.tryCompleteElseWatch(operation, keys.get(number));
+                continue;
+            }
+            completions++;
+            Operation operation = operations[number];
+            operations[number] = null;
+            if (signal) {
+                operation.markReady();
+                purgatory.checkAndComplete(keys.get(number).get(0));
+            } else {
+                operation.forceComplete();
+            }
+        }
+        long spentNs = System.nanoTime() - started;
+        if (ended.completed != completions || ended.expired != 0)
+            throw new IllegalStateException(ended.completed + " completed, not " + completions);
+        purgatory.shutdown();
+        return spentNs;
+    }
+
+    private static void waitUntil(long atNs) {
+        for (long left = atNs - System.nanoTime(); left > 0; left = atNs - System.nanoTime())
+            LockSupport.parkNanos(left);
+    }
+}

@@ -1,0 +1,148 @@
+"""The purgatory under the load of Kafka's own purgatory test.
+
+Three keys an operation, a log-normal time to completion, a timeout of 30 s, submissions at a
+given rate. One schedule of submissions and completions is made ahead and played by one thread:
+as fast as it goes, which gives operations a second at the population that is live at that rate,
+or in real time, which gives processor time per operation.
+
+- force: whoever finishes the work completes the operation directly, as Kafka's test does.
+- signal: whoever finishes the work marks it ready and tells the purgatory about one of its keys;
+  the purgatory finds and tries the operation.
+
+Timed: building the operation, submitting it, ending it, and whatever the purgatory's own
+threads do meanwhile. Not timed: building the keys. Nothing expires during a run.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter_ns, process_time_ns, sleep
+from typing import TYPE_CHECKING, Any
+
+from sojourn import DelayedOperation, Purgatory
+
+from benchmarks import inputs
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from benchmarks.case import Row
+
+    Keys = tuple[str, ...]
+
+
+class Ended:
+    """How the operations of a run ended."""
+
+    def __init__(self) -> None:
+        self.completed = 0
+        self.expired = 0
+
+
+class Operation(DelayedOperation):
+    """Completes once somebody has marked it ready, or is forced to: an ordinary user's class."""
+
+    def __init__(self, ended: Ended) -> None:
+        super().__init__(timeout_ms=inputs.TIMEOUT_MS)
+        self.ended = ended
+        self.ready = False
+
+    def try_complete(self) -> bool:
+        return self.ready and self.force_complete()
+
+    def on_complete(self) -> None:
+        self.ended.completed += 1
+
+    def on_expiration(self) -> None:
+        self.ended.expired += 1
+
+
+def measure(_name: str, params: dict[str, Any]) -> Row:
+    events = inputs.read(params["events"])
+    at_us = inputs.read(params["at_us"])
+    keys = keys_of_operations(params["key_space"], inputs.read(params["keys"]))
+    paced = params["paced"]
+    cpu_started = process_time_ns()
+    spent_ns = play(
+        in_real_time(events, at_us) if paced else list(events), keys, params["variant"] == "signal"
+    )
+    cpu_ns = process_time_ns() - cpu_started
+    row: Row = {"cpu_us_per_op": cpu_ns / 1e3 / len(keys)}
+    if paced:
+        row["behind_ms"] = spent_ns / 1e6 - at_us[-1] / 1e3
+    else:
+        row["ops_per_s"] = len(keys) * 1e9 / spent_ns
+    return row
+
+
+def play(events: Iterable[int], keys: Sequence[Keys], signal: bool) -> int:
+    """Play the schedule through a fresh purgatory; nanoseconds it took."""
+    ended = Ended()
+    purgatory = Purgatory("bench")
+    watch, check = purgatory.try_complete_else_watch, purgatory.check_and_complete
+    operations: list[Operation | None] = [None] * len(keys)
+    completions = 0
+
+    started = perf_counter_ns()
+    for event in events:
+        number = event >> 1
+        if not event & 1:
+            operations[number] = operation = Operation(ended)
+            watch(operation, keys[number])
+            continue
+        completions += 1
+        finished = operations[number]
+        operations[number] = None
+        assert finished is not None
+        if signal:
+            finished.ready = True
+            check(keys[number][0])
+        else:
+            finished.force_complete()
+    spent_ns = perf_counter_ns() - started
+
+    if (ended.completed, ended.expired) != (completions, 0):
+        raise AssertionError(f"{ended.completed} completed, not {completions}")
+    purgatory.close()
+    return spent_ns
+
+
+def in_real_time(events: Sequence[int], at_us: Sequence[int]) -> Iterator[int]:
+    """Hand out each event when its time has come."""
+    started_ns = perf_counter_ns()
+    for event, due_us in zip(events, at_us, strict=True):
+        left_ns = started_ns + due_us * 1_000 - perf_counter_ns()
+        if left_ns > 0:
+            sleep(left_ns / 1e9)
+        yield event
+
+
+def keys_of_operations(key_space: int, drawn: array[int]) -> list[Keys]:
+    pool = [f"key-{i}" for i in range(key_space)]
+    step = inputs.KEYS_PER_OPERATION
+    return [tuple(pool[k] for k in drawn[i : i + step]) for i in range(0, len(drawn), step)]
+
+
+class PendingOperations:
+    """Operations that only wait, three keys each of a hundred; for the memory benchmark."""
+
+    def __init__(self) -> None:
+        self._purgatory = Purgatory("bench")
+        self._ended = Ended()
+
+    def prepare(self, delays_ms: array[int]) -> list[Keys]:
+        space = inputs.FORCE_KEY_SPACE
+        pool = [f"key-{i}" for i in range(space)]
+        neighbours = [tuple(pool[i : i + inputs.KEYS_PER_OPERATION]) for i in range(space - 2)]
+        return [neighbours[i % len(neighbours)] for i in range(len(delays_ms))]
+
+    def add(self, keys: list[Keys]) -> list[Operation]:
+        operations = []
+        for own in keys:
+            operation = Operation(self._ended)
+            self._purgatory.try_complete_else_watch(operation, own)
+            operations.append(operation)
+        return operations
+
+    def close(self) -> None:
+        self._purgatory.close()

@@ -1,0 +1,29 @@
+"""What can go wrong, under one base class; each also is the built-in error a Python user expects."""
+
+
+class SojournError(Exception):
+    """The base of every error that Sojourn raises."""
+
+
+class WrongType(SojournError, TypeError):
+    """An argument is of a kind that cannot mean anything here."""
+
+
+class OutOfRange(SojournError, ValueError):
+    """An argument is of the right kind and outside what is allowed."""
+
+
+class Closed(SojournError, RuntimeError):
+    """The timer or purgatory was closed; make a new one."""
+
+
+class AlreadyWaiting(SojournError, RuntimeError):
+    """The task or operation waits elsewhere; cancel it there first."""
+
+
+class TaskReleased(SojournError, RuntimeError):
+    """The task has run or was cancelled and let go of its callback; make a new task."""
+
+
+class Reentered(SojournError, RuntimeError):
+    """A finaliser or signal handler called back in the middle of a change (interpreted build)."""

@@ -1,0 +1,11 @@
+cimport cython
+
+cdef long long _limit_ms
+
+@cython.locals(number="long long")
+cpdef long long checked_ms(object value, str name) except? -1
+
+@cython.locals(ticks="long long")
+cpdef long long deadline_ms(long long now_ns, long long delay_ms, long long tick_ms) noexcept
+
+cpdef long long floor_ms(long long now_ns) noexcept

@@ -1,0 +1,71 @@
+"""Milliseconds: checking them, and rounding to them. Nothing else in the project rounds time.
+
+Instants are integers of nanoseconds on the monotonic clock; the wheel counts in whole
+milliseconds. A deadline is rounded up, to the first tick by which the delay has wholly
+passed, and the present is rounded down, so nothing ever runs early:
+
+    now = 7.3 ms, delay 5 ms, tick 1 ms        |  6 |  7 |  8 |  9 | 10 | 11 | 12 | 13 |
+    wholly passed at 12.3 ms -> deadline 13             ^ now                   ^    ^ deadline
+                                                                             12.3
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+from sojourn.errors import OutOfRange, WrongType
+
+# Half of what 64 bits hold, so that the difference of two times always fits.
+LIMIT_MS = 2**62 - 1
+_limit_ms = LIMIT_MS  # the same as a C integer where compiled
+
+
+def checked_ms(value: Any, name: str) -> int:
+    """Return `value` as a whole number of milliseconds in range, or say what is wrong with it."""
+    try:
+        number: int = value if type(value) is int else index(value)
+    except TypeError:
+        raise WrongType(
+            f"{name} must be an integer number of milliseconds, got {value!r} "
+            f"({type(value).__name__}); round it first, e.g. math.ceil(seconds * 1000)"
+        ) from None
+    except OverflowError:  # compiled: beyond 64 bits
+        raise _out_of_range(value, name) from None
+    if not -_limit_ms <= number <= _limit_ms:
+        raise _out_of_range(value, name)
+    return number
+
+
+def _out_of_range(value: Any, name: str) -> OutOfRange:
+    return OutOfRange(
+        f"{name} must lie within ±{LIMIT_MS} ms (146 million years), got {value}; "
+        "an operation that may wait for ever needs no timer"
+    )
+
+
+def checked_count(value: Any, name: str, least: int, most: int, advice: str) -> int:
+    """Return `value` as an integer in [least, most], or say what is wrong and what to do."""
+    found = value
+    try:
+        value = index(value)
+    except TypeError:
+        raise WrongType(f"{name} must be an integer ≥ {least}, got {found!r}; {advice}") from None
+    if not least <= value <= most:
+        raise OutOfRange(
+            f"{name} must be an integer ≥ {least} and ≤ {most}, got {found}; {advice}"
+        )
+    return value  # type: ignore[no-any-return]
+
+
+def deadline_ms(now_ns: int, delay_ms: int, tick_ms: int) -> int:
+    """Return the first tick by which `delay_ms` has wholly passed, counted from `now_ns`."""
+    ticks = -((-now_ns) // 1_000_000)  # up to the next millisecond
+    if delay_ms > _limit_ms - ticks - tick_ms:
+        return _limit_ms - _limit_ms % tick_ms
+    return -(-(ticks + delay_ms) // tick_ms) * tick_ms
+
+
+def floor_ms(now_ns: int) -> int:
+    """Return the last whole millisecond at or before `now_ns`."""
+    return now_ns // 1_000_000

@@ -1,0 +1,231 @@
+"""Timer tasks, and the doubly linked lists they wait in.
+
+Kafka keeps a task, an entry that holds the task, and a list of entries. Here a task is its own
+entry: the links are fields of the task, so waiting costs no second object and leaving a list
+needs no search.
+
+    TimerTaskList (a bucket)         +-----------------------------------------+
+      root of the circle             v                                         |
+      +------+ _next  +--------+ _next  +--------+ _next  +--------+ _next     |
+      | list |------->| task A |------->| task B |------->| task C |-----------+
+      +------+<-------+--------+<-------+--------+<-------+--------+
+               _prev     _list = the list it is in, or None when it waits nowhere
+
+A plain TimerTask is 64 bytes and is not tracked by the garbage collector, which makes a million
+of them cheap. The price: a reference circle through its callback cannot be seen by the
+collector, so a task lets go of its callback when it runs or is cancelled.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:  # pragma: no cover - depends on what is installed
+    from sojourn import _cython as cython
+
+from collections.abc import Callable
+from typing import Any
+
+from sojourn._guard import GUARD
+
+if cython.compiled:
+    from cython.cimports.sojourn.millis import checked_ms
+else:
+    from sojourn.millis import checked_ms
+
+from sojourn.errors import TaskReleased, WrongType
+
+
+class _Released:
+    def __repr__(self) -> str:
+        return "released"
+
+
+# What stands in a task's callback field once the callback has been let go of.
+RELEASED = _Released()
+
+
+class TaskCounter:
+    """How many tasks wait in the lists that share this counter, and how many stand ready to run."""
+
+    __slots__ = ("ready", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.ready = 0
+
+
+@cython.no_gc
+@cython.cclass
+class TimerTask:
+    """Something to run after a delay: give a callable, or subclass and override `run()`.
+
+    `delay_ms` is a whole number of milliseconds; zero or less means at once. A task built on a
+    callable is for one use: it lets go of the callable when it runs or is cancelled. A subclass
+    may be added again as often as you like. Cancel from any thread at any time.
+    """
+
+    __slots__ = ("_delay_ms", "_expiration_ms", "_list", "_next", "_prev", "_run")
+
+    _next: Any  # links: TimerTask, or None while it waits nowhere
+    _prev: Any
+    _list: Any  # TimerTaskList, or None
+    _run: Any  # None, a callable, (callable, *arguments) or RELEASED
+
+    def __init__(self, delay_ms: int, run: Callable[[], object] | None = None) -> None:
+        self._delay_ms = checked_ms(delay_ms, "delay_ms")
+        if run is not None and not callable(run):
+            raise WrongType(f"run must be callable, got {run!r}; or subclass and override run()")
+        self._run = run
+        self._expiration_ms = 0
+        self._next = None
+        self._prev = None
+        self._list = None
+
+    def run(self) -> None:
+        """Do the work. Called by the timer, off the clock's thread; a subclass overrides this."""
+        callback = take_callback(self)
+        if callback is RELEASED:
+            raise TaskReleased(
+                "this task has run or was cancelled and let go of its callback; "
+                "make a new TimerTask, or subclass it and override run() to run it again"
+            )
+        if type(callback) is tuple:
+            callback[0](*callback[1:])
+        elif callback is not None:
+            callback()
+
+    def cancel(self) -> bool:
+        """Take the task out of its wheel or timer; say whether it was waiting and now never runs."""
+        if not cython.compiled and GUARD.held_here():
+            GUARD.put_off(self.cancel)
+            return self._list is not None
+        return detach(self) is not None
+
+    @property
+    def delay_ms(self) -> int:
+        """The delay the task was made with."""
+        return self._delay_ms
+
+    @property
+    def expiration_ms(self) -> int | None:
+        """When the task is due on its wheel's clock; None while it waits nowhere."""
+        if self._list is None:
+            return None
+        return self._expiration_ms
+
+    def __repr__(self) -> str:
+        waits = "" if self._list is None else f" expiration_ms={self._expiration_ms}"
+        does = "" if self._run is None else f" run={self._run!r}"
+        return f"<{type(self).__name__} delay_ms={self._delay_ms}{waits}{does}>"
+
+
+@cython.no_gc
+@cython.cclass
+class TimerTaskList(TimerTask):
+    """A bucket: tasks in the order they came. It is the root of its own circle.
+
+    Its `_expiration_ms` is when the bucket expires, or NEVER while it is not on a wheel's queue;
+    `order` tells apart buckets that expire at the same instant.
+    """
+
+    __slots__ = ("_counter", "_is_ready", "order")
+
+    def __init__(self, counter: TaskCounter, order: int, is_ready: bool) -> None:
+        self._next = self
+        self._prev = self
+        self._list = None
+        self._run = None
+        self._delay_ms = 0
+        self._expiration_ms = NEVER
+        self._counter = counter
+        self._is_ready = is_ready
+        self.order = order
+
+
+NEVER = -(2**62)
+
+
+def new_task(delay_ms: int, callback: Any) -> TimerTask:
+    """Make a plain task without the cost of a call through Python."""
+    task = TimerTask.__new__(TimerTask)
+    task._delay_ms = delay_ms
+    task._run = callback
+    task._expiration_ms = 0
+    task._next = None
+    task._prev = None
+    task._list = None
+    return task
+
+
+# The raw steps: call them only from inside an atomic step (see _guard.py).
+
+
+def link(tasks: TimerTaskList, task: TimerTask) -> None:
+    """Put a task that waits nowhere at the end of the list."""
+    tail = tasks._prev
+    task._prev = tail
+    task._next = tasks
+    task._list = tasks
+    tail._next = task
+    tasks._prev = task
+    if tasks._is_ready:
+        tasks._counter.ready += 1
+    else:
+        tasks._counter.waiting += 1
+
+
+def unlink(task: TimerTask) -> None:
+    """Take a task that waits out of its list."""
+    tasks = task._list
+    before = task._prev
+    after = task._next
+    before._next = after
+    after._prev = before
+    task._next = None
+    task._prev = None
+    task._list = None
+    if tasks._is_ready:
+        tasks._counter.ready -= 1
+    else:
+        tasks._counter.waiting -= 1
+
+
+# The atomic steps.
+
+
+def pop(tasks: TimerTaskList) -> TimerTask | None:
+    """Take the first task out of the list; None when it is empty."""
+    first = tasks._next
+    if first is tasks:
+        return None
+    unlink(first)
+    return first
+
+
+def detach(task: TimerTask) -> Any:
+    """Cancel: take the task out of its list and give back what its callback was.
+
+    None when it was not waiting. The callback goes to the caller, so that dropping the last
+    reference to it, which may run a finaliser, happens after the step is over.
+    """
+    if task._list is None:
+        return None
+    unlink(task)
+    callback = task._run
+    if callback is None:
+        return RELEASED
+    task._run = RELEASED
+    return callback
+
+
+def take_callback(task: TimerTask) -> Any:
+    """Give the callback to the caller, once; RELEASED after that, None if there never was one."""
+    callback = task._run
+    if callback is not None:
+        task._run = RELEASED
+    return callback
+
+
+if not cython.compiled:
+    GUARD.protect(globals(), "pop", "detach", "take_callback")

@@ -1,0 +1,333 @@
+"""The hierarchical timing wheel: no clock, no threads, no callbacks. It is told the time and
+says what is due.
+
+A wheel of `wheel_size` buckets, each `tick_ms` wide, holds what expires within its interval. What
+expires later goes to an overflow level, made on demand, whose tick is this level's whole
+interval. With tick 1 and size 3, at time 0, tasks that expire at 1, 3, 5, 9, 14 and 17:
+
+    level 0, tick 1    |  0  | [1] |  2  |                           bucket 1 holds 1
+    level 1, tick 3    |    0..2   |   [3..5]  |    6..8   |         bucket 3 holds 3 and 5
+    level 2, tick 9    |    0..8   |  [9..17]  |   18..26  |         bucket 9 holds 9, 14 and 17
+
+Three buckets are in use, so three buckets are on the queue (a heap ordered by when a bucket
+expires): 1, 3, 9. The queue never holds tasks. Time moves from bucket to bucket:
+
+    at 1   level 0 expires bucket 1: the task at 1 is due
+    at 3   level 1 expires bucket 3: the task at 3 is due; 5 is not yet, and falls to level 0,
+           which by now covers 3..5
+    at 5   level 0 expires bucket 5: the task at 5 is due
+    at 9   level 2 expires bucket 9: 9 is due, 14 falls to level 1 bucket 12, 17 to bucket 15
+    ...
+
+A bucket's bounds are whole multiples of its level's tick, so a bucket is found by division:
+`(expiration // tick) % size`. Putting in, taking out and moving a task cost the same however
+many tasks wait; a task moves at most once per level.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:  # pragma: no cover - depends on what is installed
+    from sojourn import _cython as cython
+
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from sojourn._guard import GUARD
+
+if cython.compiled:
+    from cython.cimports.sojourn.millis import checked_ms
+    from cython.cimports.sojourn.task import (
+        NEVER,
+        RELEASED,
+        TaskCounter,
+        TimerTask,
+        TimerTaskList,
+        link,
+        unlink,
+    )
+else:
+    from sojourn.millis import checked_ms
+    from sojourn.task import (
+        NEVER,
+        RELEASED,
+        TaskCounter,
+        TimerTask,
+        TimerTaskList,
+        link,
+        unlink,
+    )
+
+from sojourn.errors import AlreadyWaiting, WrongType
+from sojourn.millis import LIMIT_MS, checked_count
+
+# What `next_ms` answers when no bucket is in use: later than any time there is.
+EMPTY = 2**63 - 1
+
+# What became of a task that was put into the wheel.
+DUE = 0  # not added: it is due now
+WAITING = 1  # added
+EARLIEST = 2  # added, and its bucket is now the first to expire
+
+
+class BucketSnapshot(NamedTuple):
+    """One bucket in use: which slot of its level, when it expires, what is in it."""
+
+    index: int
+    expiration_ms: int
+    tasks: tuple[TimerTask, ...]
+
+
+class LevelSnapshot(NamedTuple):
+    """One level: its tick, its span, its own time, and its buckets in use in order of expiry."""
+
+    tick_ms: int
+    interval_ms: int
+    current_ms: int
+    buckets: tuple[BucketSnapshot, ...]
+
+
+class WheelSnapshot(NamedTuple):
+    """A wheel at one moment, level 0 (the finest) first. Printing it draws it."""
+
+    levels: tuple[LevelSnapshot, ...]
+    waiting: int
+    next_expiration_ms: int | None
+
+    def __str__(self) -> str:
+        lines = [f"{self.waiting} waiting, next bucket expires at {self.next_expiration_ms}"]
+        for number, level in enumerate(self.levels):
+            used = "  ".join(
+                f"[{bucket.expiration_ms}, {bucket.expiration_ms + level.tick_ms}): "
+                f"{len(bucket.tasks)}"
+                for bucket in level.buckets
+            )
+            lines.append(
+                f"level {number}  tick {level.tick_ms} ms  at {level.current_ms}  {used or '-'}"
+            )
+        return "\n".join(lines)
+
+
+class TimingWheel:
+    """Tasks waiting for their time, in levels of buckets.
+
+    Any thread may add, cancel and advance at any moment. Times are whole milliseconds on
+    whatever clock you pass in.
+    """
+
+    __slots__ = ("_counter", "_earliest_ms", "_finest", "_queue")
+
+    def __init__(self, tick_ms: int = 1, wheel_size: int = 20, start_ms: int = 0) -> None:
+        tick_ms = checked_count(
+            tick_ms, "tick_ms", 1, LIMIT_MS, "the default 1 suits most uses"
+        )
+        wheel_size = checked_count(
+            wheel_size, "wheel_size", 2, 2**20, "the default 20 suits most uses"
+        )
+        self._counter = TaskCounter()
+        self._finest = Level(tick_ms, wheel_size, checked_ms(start_ms, "start_ms"), 0, self._counter)
+        self._queue: list[tuple[int, int, TimerTaskList]] = []
+        self._earliest_ms = EMPTY
+
+    def add(self, task: TimerTask, expiration_ms: int) -> bool:
+        """Put the task in, to be due at `expiration_ms`; False if it is due already, and not added.
+
+        A task that waits in this wheel is moved. One that waits in another raises
+        `AlreadyWaiting` and stays where it is.
+        """
+        if not isinstance(task, TimerTask):
+            raise WrongType(f"task must be a TimerTask, got {task!r}; wrap it: TimerTask(0, fn)")
+        return self.place(task, checked_ms(expiration_ms, "expiration_ms")) != DUE
+
+    def advance(self, now_ms: int) -> list[TimerTask]:
+        """Move time to `now_ms` and return what became due, earlier ticks first.
+
+        Nothing is run in here. Time never moves back: an earlier `now_ms` returns nothing.
+        """
+        out: list[TimerTask] = []
+        self.expire(checked_ms(now_ms, "now_ms"), None, out)
+        return out
+
+    def __len__(self) -> int:
+        return self._counter.waiting
+
+    @property
+    def next_expiration_ms(self) -> int | None:
+        """When the next bucket in use expires; None when nothing waits."""
+        next_ms = self.next_ms()
+        return None if next_ms == EMPTY else next_ms
+
+    def snapshot(self) -> WheelSnapshot:
+        """Return the levels, their times, their buckets in use and what is in them."""
+        levels: list[LevelSnapshot] = []
+        waiting = 0
+        for level, found in self._tasks_by_bucket():
+            buckets = [
+                BucketSnapshot(index, expiration_ms, tuple(tasks))
+                for expiration_ms, index, tasks in sorted(found, key=lambda bucket: bucket[0])
+            ]
+            waiting += sum(len(bucket.tasks) for bucket in buckets)
+            levels.append(LevelSnapshot(*level, tuple(buckets)))
+        firsts = [level.buckets[0].expiration_ms for level in levels if level.buckets]
+        return WheelSnapshot(tuple(levels), waiting, min(firsts, default=None))
+
+    def clear(self) -> int:
+        """Cancel everything that waits; return how much that was."""
+        return len(self._drain())
+
+    def __del__(self) -> None:
+        # Tasks and buckets form circles that the collector does not see.
+        self._drain()
+
+    # The atomic steps, for the layers above.
+
+    def place(self, task: TimerTask, expiration_ms: int) -> int:
+        """Put a task in, or move it; say DUE, WAITING or EARLIEST."""
+        self.leave(task)
+        task._expiration_ms = expiration_ms
+        return self.put(task, expiration_ms)
+
+    def expire(self, now_ms: int, ready: TimerTaskList | None, out: list[TimerTask]) -> int:
+        """Expire every bucket up to `now_ms`, in order; return how many buckets that was.
+
+        What is due goes to the list `ready`, or if that is None to `out`.
+        """
+        expired = 0
+        while self._earliest_ms <= now_ms:
+            starts_ms, _, bucket = heappop(self._queue)
+            self._earliest_ms = self._queue[0][0] if self._queue else EMPTY
+            bucket._expiration_ms = NEVER
+            expired += 1
+            level = self._finest
+            while level is not None and starts_ms >= level.current_ms + level.tick_ms:
+                level.current_ms = starts_ms - starts_ms % level.tick_ms
+                level = level._overflow
+            level = self._finest
+            due_ms = level.current_ms + level.tick_ms
+            while bucket._next is not bucket:
+                task = bucket._next
+                unlink(task)
+                if task._expiration_ms >= due_ms:
+                    self.put(task, task._expiration_ms)
+                elif ready is None:
+                    out.append(task)
+                else:
+                    link(ready, task)
+        return expired
+
+    def next_ms(self) -> int:
+        """When the first bucket that holds anything expires, or EMPTY.
+
+        Buckets that cancellation has emptied leave the queue here, so nobody wakes for them.
+        """
+        while self._queue:
+            bucket = self._queue[0][2]
+            if bucket._next is not bucket:
+                break
+            bucket._expiration_ms = NEVER
+            heappop(self._queue)
+        self._earliest_ms = self._queue[0][0] if self._queue else EMPTY
+        return self._earliest_ms
+
+    def _drain(self) -> list[object]:
+        """Cancel everything; the callbacks go to the caller, to be dropped after the step."""
+        dropped: list[object] = []
+        while self._queue:
+            bucket = heappop(self._queue)[2]
+            bucket._expiration_ms = NEVER
+            while bucket._next is not bucket:
+                task = bucket._next
+                unlink(task)
+                dropped.append(task._run)
+                if task._run is not None:
+                    task._run = RELEASED
+        self._earliest_ms = EMPTY
+        return dropped
+
+    def _tasks_by_bucket(
+        self,
+    ) -> list[tuple[tuple[int, int, int], list[tuple[int, int, list[TimerTask]]]]]:
+        found = []
+        level = self._finest
+        while level is not None:
+            buckets: list[tuple[int, int, list[TimerTask]]] = []
+            for index in range(level._size):
+                bucket = level.buckets[index]
+                tasks: list[TimerTask] = []
+                task = bucket._next
+                while task is not bucket:
+                    tasks.append(task)
+                    task = task._next
+                if tasks:
+                    buckets.append((bucket._expiration_ms, index, tasks))
+            found.append(((level.tick_ms, level.interval_ms, level.current_ms), buckets))
+            level = level._overflow
+        return found
+
+    # The raw steps.
+
+    def leave(self, task: TimerTask) -> None:
+        """Take the task out of this wheel or its ready list, if it waits; refuse if elsewhere."""
+        if task._list is not None:
+            if task._list._counter is not self._counter:
+                raise AlreadyWaiting(
+                    f"{task!r} waits in another wheel or timer; cancel it there first"
+                )
+            unlink(task)
+
+    def put(self, task: TimerTask, expiration_ms: int) -> int:
+        level = self._finest
+        if expiration_ms < level.current_ms + level.tick_ms:
+            return DUE
+        while expiration_ms - level.current_ms >= level.interval_ms:
+            if level._overflow is None:
+                self._add_overflow(level)
+            level = level._overflow
+        slot = expiration_ms // level.tick_ms
+        bucket = level.buckets[slot % level._size]
+        link(bucket, task)
+        starts_ms = slot * level.tick_ms
+        if bucket._expiration_ms == starts_ms:
+            return WAITING
+        bucket._expiration_ms = starts_ms
+        heappush(self._queue, (starts_ms, bucket.order, bucket))
+        if starts_ms >= self._earliest_ms:
+            return WAITING
+        self._earliest_ms = starts_ms
+        return EARLIEST
+
+    def _add_overflow(self, level: Level) -> Level:
+        level._overflow = Level(
+            level.interval_ms,
+            level._size,
+            level.current_ms,
+            level.buckets[level._size - 1].order + 1,
+            self._counter,
+        )
+        return level._overflow
+
+
+class Level:
+    """One wheel of the hierarchy: `_size` buckets, each a tick wide."""
+
+    __slots__ = ("_overflow", "_size", "buckets", "current_ms", "interval_ms", "tick_ms")
+
+    _overflow: Level | None
+
+    def __init__(
+        self, tick_ms: int, size: int, start_ms: int, order: int, counter: TaskCounter
+    ) -> None:
+        self.tick_ms = tick_ms
+        # The last level of all would span more than 64 bits; what it cannot span cannot be asked.
+        self.interval_ms = tick_ms * size if tick_ms <= LIMIT_MS // size else EMPTY
+        self.current_ms = start_ms - start_ms % tick_ms
+        self.buckets = [TimerTaskList(counter, order + index, False) for index in range(size)]
+        self._size = size
+        self._overflow = None
+
+
+if not cython.compiled:
+    GUARD.protect(
+        TimingWheel, "place", "expire", "next_ms", "_drain", "_tasks_by_bucket"
+    )
