@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from benchmarks.jvm import Jvm
 
 Row = dict[str, Any]
+Params = dict[str, int | str | bool]
 
 _ROOT = Path(__file__).parent.parent
 _LIMIT_S = 300
@@ -28,7 +27,7 @@ class Case:
     workload: str
     scenario: str
     contender: str
-    params: Mapping[str, int | str | bool]
+    params: Params
     repeats: int
 
     def run(self, jvm: Jvm) -> Row:
@@ -38,7 +37,7 @@ class Case:
                 return {"skipped": jvm.missing}
             command = jvm.command(self.workload, self.contender, self.params)
         else:
-            request = json.dumps([self.workload, self.contender, dict(self.params)])
+            request = json.dumps([self.workload, self.contender, self.params])
             command = [sys.executable, "-m", "benchmarks.measure", request]
         try:
             done = subprocess.run(

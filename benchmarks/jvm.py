@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from benchmarks.case import Params
 
 _HERE = Path(__file__).parent / "jvm"
 _SOURCES = _HERE / "src"
@@ -40,9 +40,7 @@ class Jvm:
     def settings(self) -> str:
         return f"-Xmx{self._heap}, the JVM's default collector"
 
-    def command(
-        self, workload: str, contender: str, params: Mapping[str, int | str | bool]
-    ) -> list[str]:
+    def command(self, workload: str, contender: str, params: Params) -> list[str]:
         """The command that measures; contenders differ in heap and clock.
 
         kafka: the JVM chooses how its heap grows, up to the limit. kafka-presized: it has the

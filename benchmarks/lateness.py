@@ -46,12 +46,13 @@ class Stamps:
         self.done = threading.Event()
 
     def add_all(self, call_later: CallLater) -> None:
+        stamp = self._stamp
         first_ns = monotonic_ns() + self._lead_ms * 1_000_000
         for i in range(len(self._due_ns)):
             now_ns = monotonic_ns()
             delay_ms = (first_ns + i * 1_000_000_000 // self._rate - now_ns) // 1_000_000
             self._due_ns[i] = now_ns + delay_ms * 1_000_000
-            call_later(delay_ms, partial(self._stamp, i))
+            call_later(delay_ms, partial(stamp, i))
 
     def _stamp(self, i: int) -> None:
         self._ran_ns[i] = monotonic_ns()

@@ -6,24 +6,23 @@ import gc
 import json
 import platform
 import sys
+from importlib import import_module
 
-from benchmarks import growth, lateness, memory, purgatory_shape, request_timeouts
-
-_WORKLOADS = {
-    "request-timeouts": request_timeouts.measure,
-    "purgatory": purgatory_shape.measure,
-    "growth": growth.measure,
-    "memory": memory.measure,
-    "lateness": lateness.measure,
+_MODULES = {
+    "request-timeouts": "request_timeouts",
+    "purgatory": "purgatory_shape",
+    "growth": "growth",
+    "memory": "memory",
+    "lateness": "lateness",
 }
 
 
 def main() -> None:
     workload, contender, params = json.loads(sys.argv[1])
     try:
-        row = _WORKLOADS[workload](contender, params)
+        row = import_module(f"benchmarks.{_MODULES[workload]}").measure(contender, params)
     except ImportError as error:
-        row = {"skipped": str(error)}
+        row = {"skipped": str(error).partition(" (")[0]}
     else:
         gc_setting = f"gc {gc.get_threshold()}" if gc.isenabled() else "gc off"
         row["runtime"] = f"Python {platform.python_version()}, {gc_setting}"

@@ -27,7 +27,7 @@ _CLASSES = {
     "timer": "sojourn_timers:ManualTimer",
     "timer-system": "sojourn_timers:SystemTimer",
     "wheel": "sojourn_timers:Wheel",
-    "deadline-wheel": "sojourn_timers:Deadlines",
+    "deadline-wheel": "deadlines:Deadlines",
     "asyncio": "loops:Asyncio",
     "uvloop": "loops:Uvloop",
     "heapq": "heap:Heap",

@@ -23,7 +23,7 @@ class Tally:
 
 
 class Contender(ABC):
-    """A timer under test. `add`, `cancel` and `expire` are timed, the rest is not.
+    """A timer under test. `add`, `cancel`, `settle` and `expire` are timed, the rest is not.
 
     Each method works on a whole batch in the way a careful user of that library would write it,
     so that no contender pays for a wrapper of ours. Whatever object a user must build for a
@@ -31,7 +31,6 @@ class Contender(ABC):
     """
 
     expires = True  # whether `expire` can be measured without waiting 30 s
-    calls_back = True  # whether an expiry calls a Python function
 
     def __init__(self) -> None:
         self.tally = Tally()
@@ -52,12 +51,15 @@ class Contender(ABC):
     def cancel(self, handles: Any) -> None:
         """Cancel them one by one, or at one stroke if the library can."""
 
-    def before_expiry(self, survivors_ms: list[int]) -> None:
+    def settle(self) -> None:  # noqa: B027
+        """Do the housekeeping that cancelling put off, as the library would by and by."""
+
+    def before_expiry(self, survivors_ms: list[int]) -> None:  # noqa: B027
         """Whatever must be arranged so that `expire` needs no waiting."""
 
     def expire(self) -> int:
         """Let 30 s pass; how many timers ran."""
         raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Drop what is left."""

@@ -63,6 +63,9 @@ class Heap(Contender):
         for entry in handles:
             cancel(entry)
 
+    def settle(self) -> None:
+        self._timer.advance(0)
+
     def expire(self) -> int:
         self._timer.advance(PAST_ALL_MS)
         return self.tally.count

@@ -58,6 +58,9 @@ class Asyncio(Loop):
         self._hand_clock_loop = HandClockLoop()
         super().__init__(self._hand_clock_loop)
 
+    def settle(self) -> None:
+        turn(self._loop)
+
     def expire(self) -> int:
         self._hand_clock_loop.now_s += PAST_ALL_MS / 1_000
         turn(self._loop)

@@ -1,13 +1,11 @@
-"""Sojourn at three depths: the timer, its wheel alone, and the wheel for bare deadlines."""
+"""Sojourn's timer, under the system's clock and a hand-moved one, and its wheel alone."""
 
 from __future__ import annotations
 
-from array import array
-from typing import TYPE_CHECKING, Any
-
-from sojourn import DeadlineWheel, ManualClock, Timer, TimerTask, TimingWheel
+from typing import TYPE_CHECKING
 
 from benchmarks.contenders.contender import PAST_ALL_MS, Contender
+from sojourn import ManualClock, Timer, TimerTask, TimingWheel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,28 +70,3 @@ class Wheel(Contender):
         for task in self._wheel.advance(PAST_ALL_MS):
             task.run()
         return self.tally.count
-
-
-class Deadlines(Contender):
-    """`DeadlineWheel`: batches of bare deadlines in, batches of due handles out, no callbacks."""
-
-    calls_back = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._wheel = DeadlineWheel()
-
-    def prepare(self, delays_ms: array[int]) -> array[int]:
-        return delays_ms
-
-    def add(self, delays: array[int]) -> Sequence[int]:
-        return self._wheel.add_many(delays)
-
-    def pick(self, handles: Sequence[int], order: array[int]) -> array[int]:
-        return array("q", [handles[i] for i in order])
-
-    def cancel(self, handles: Any) -> None:
-        self._wheel.cancel_many(handles)
-
-    def expire(self) -> int:
-        return len(self._wheel.advance(PAST_ALL_MS))

@@ -1,5 +1,6 @@
 """Stand-ins for the few names of the `cython` module that our sources use, for running without it."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 _Class = TypeVar("_Class", bound=type)
@@ -7,9 +8,13 @@ _Class = TypeVar("_Class", bound=type)
 compiled = False
 
 
+def cclass(cls: _Class) -> _Class:
+    return cls
+
+
 def no_gc(cls: _Class) -> _Class:
     return cls
 
 
-def final(cls: _Class) -> _Class:
-    return cls
+def freelist(_size: int) -> Callable[[_Class], _Class]:
+    return cclass

@@ -12,7 +12,7 @@ import weakref
 from typing import TYPE_CHECKING, Protocol
 
 from sojourn.errors import OutOfRange
-from sojourn.millis import LIMIT_MS, checked_ms
+from sojourn.millis import checked_ms
 
 if TYPE_CHECKING:
     from sojourn.timer import Timer
@@ -87,12 +87,9 @@ class ManualClock:
         if ms < 0:
             raise OutOfRange(f"ms must be ≥ 0, got {ms}; time does not go back, make a new clock")
         target_ms = checked_ms(self._now_ms + ms, "the new time")
-        while True:
-            next_ms, driver = self._next()
-            if driver is None or next_ms > target_ms:
-                break
-            self._now_ms = max(self._now_ms, next_ms)
-            driver.turn()
+        while (next_turn := self._next_turn()) is not None and next_turn[0] <= target_ms:
+            self._now_ms = max(self._now_ms, next_turn[0])
+            next_turn[1].turn()
         self._now_ms = max(self._now_ms, target_ms)
 
     def drive(self, timer: Timer) -> Driver:
@@ -104,16 +101,15 @@ class ManualClock:
     def __repr__(self) -> str:
         return f"<ManualClock now_ms={self._now_ms}>"
 
-    def _next(self) -> tuple[int, _ByHand | None]:
-        """The earliest moment at which any timer on this clock has something to do."""
-        first: tuple[int, _ByHand | None] = (LIMIT_MS, None)
-        for known in self._drivers:
-            driver = known()
-            if driver is not None:
-                next_ms = driver.timer.next_expiration_ms
-                if next_ms is not None and next_ms < first[0]:
-                    first = (next_ms, driver)
-        return first
+    def _next_turn(self) -> tuple[int, _ByHand] | None:
+        """The earliest moment at which a timer on this clock needs turning, and its driver."""
+        turns = [
+            (next_ms, driver)
+            for known in self._drivers
+            if (driver := known()) is not None
+            and (next_ms := driver.timer.next_expiration_ms) is not None
+        ]
+        return min(turns, key=lambda turn: turn[0], default=None)
 
 
 class _ByHand:

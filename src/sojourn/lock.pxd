@@ -1,8 +1,15 @@
+cimport cython
+
+
 cdef class ReentrantLock:
-    cdef unsigned long _owner
+    cdef long _owner
     cdef int _depth
     cdef object _gate
 
-    cpdef bint try_acquire(self)
-    cpdef acquire(self)
-    cpdef release(self)
+    @cython.locals(me=long)
+    cpdef bint try_acquire(self) noexcept
+    cpdef int acquire(self) except -1
+    cpdef int release(self) except -1
+
+
+cdef ReentrantLock new_lock()

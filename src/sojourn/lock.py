@@ -27,6 +27,9 @@ if cython.compiled:
     )
 
 
+@cython.freelist(64)
+@cython.no_gc
+@cython.cclass
 class ReentrantLock:
     """A lock that its own thread may take again; release as often as you took it."""
 
@@ -52,8 +55,7 @@ class ReentrantLock:
         """Take the lock, waiting for it if need be."""
         if not cython.compiled:
             self._gate.acquire()
-            return
-        while not self.try_acquire():
+        while cython.compiled and not self.try_acquire():
             fresh = threading.Lock()
             fresh.acquire()
             if self._depth == 0:  # let go while the gate was being built
@@ -66,10 +68,16 @@ class ReentrantLock:
 
     def release(self) -> None:
         """Let the lock go once."""
+        gate = self._gate
         if not cython.compiled:
-            self._gate.release()
-            return
-        self._depth -= 1
-        if self._depth == 0 and self._gate is not None:
-            gate, self._gate = self._gate, None
             gate.release()
+        else:
+            self._depth -= 1
+            if self._depth == 0 and gate is not None:
+                self._gate = None
+                gate.release()
+
+
+def new_lock() -> ReentrantLock:
+    """Make a lock without the cost of a call through Python."""
+    return ReentrantLock.__new__(ReentrantLock) if cython.compiled else ReentrantLock()

@@ -1,6 +1,6 @@
 cimport cython
 
-cdef long long _limit_ms
+cdef long long LIMIT_MS
 
 @cython.locals(number="long long")
 cpdef long long checked_ms(object value, str name) except? -1

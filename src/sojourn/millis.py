@@ -18,7 +18,6 @@ from sojourn.errors import OutOfRange, WrongType
 
 # Half of what 64 bits hold, so that the difference of two times always fits.
 LIMIT_MS = 2**62 - 1
-_limit_ms = LIMIT_MS  # the same as a C integer where compiled
 
 
 def checked_ms(value: Any, name: str) -> int:
@@ -32,7 +31,7 @@ def checked_ms(value: Any, name: str) -> int:
         ) from None
     except OverflowError:  # compiled: beyond 64 bits
         raise _out_of_range(value, name) from None
-    if not -_limit_ms <= number <= _limit_ms:
+    if not -LIMIT_MS <= number <= LIMIT_MS:
         raise _out_of_range(value, name)
     return number
 
@@ -58,11 +57,21 @@ def checked_count(value: Any, name: str, least: int, most: int, advice: str) -> 
     return value  # type: ignore[no-any-return]
 
 
+def checked_shape(tick_ms: Any, wheel_size: Any, start_ms: Any) -> tuple[int, int, int]:
+    """Return what a wheel is made from, checked."""
+    advice = "the default suits most uses"
+    return (
+        checked_count(tick_ms, "tick_ms", 1, LIMIT_MS, advice),
+        checked_count(wheel_size, "wheel_size", 2, 2**20, advice),
+        checked_ms(start_ms, "start_ms"),
+    )
+
+
 def deadline_ms(now_ns: int, delay_ms: int, tick_ms: int) -> int:
     """Return the first tick by which `delay_ms` has wholly passed, counted from `now_ns`."""
     ticks = -((-now_ns) // 1_000_000)  # up to the next millisecond
-    if delay_ms > _limit_ms - ticks - tick_ms:
-        return _limit_ms - _limit_ms % tick_ms
+    if delay_ms > LIMIT_MS - ticks - tick_ms:
+        return LIMIT_MS - LIMIT_MS % tick_ms
     return -(-(ticks + delay_ms) // tick_ms) * tick_ms
 
 

@@ -1,7 +1,6 @@
 cimport cython
 
 cdef object RELEASED
-cdef long long NEVER
 
 
 cdef class TaskCounter:
@@ -21,7 +20,6 @@ cdef class TimerTask:
 cdef class TimerTaskList(TimerTask):
     cdef TaskCounter _counter
     cdef bint _is_ready
-    cdef readonly long long order
 
 
 @cython.locals(tail=TimerTask)

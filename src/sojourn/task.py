@@ -123,27 +123,19 @@ class TimerTask:
 @cython.no_gc
 @cython.cclass
 class TimerTaskList(TimerTask):
-    """A bucket: tasks in the order they came. It is the root of its own circle.
+    """A bucket: tasks in the order they came. It is the root of its own circle."""
 
-    Its `_expiration_ms` is when the bucket expires, or NEVER while it is not on a wheel's queue;
-    `order` tells apart buckets that expire at the same instant.
-    """
+    __slots__ = ("_counter", "_is_ready")
 
-    __slots__ = ("_counter", "_is_ready", "order")
-
-    def __init__(self, counter: TaskCounter, order: int, is_ready: bool) -> None:
+    def __init__(self, counter: TaskCounter, is_ready: bool) -> None:
         self._next = self
         self._prev = self
         self._list = None
         self._run = None
         self._delay_ms = 0
-        self._expiration_ms = NEVER
+        self._expiration_ms = 0
         self._counter = counter
         self._is_ready = is_ready
-        self.order = order
-
-
-NEVER = -(2**62)
 
 
 def new_task(delay_ms: int, callback: Any) -> TimerTask:

@@ -22,8 +22,10 @@ cdef class Timer:
 
     cpdef long long now_ns(self) except? -1
 
+    cdef int _add(self, TimerTask task) except -1
+
     @cython.locals(placed=int)
-    cdef int schedule(self, TimerTask task, long long delay_ms) except -1
+    cdef int schedule(self, TimerTask task, long long delay_ms, long long now_ns) except -1
 
     @cython.locals(placed=int)
     cdef int _place(self, TimerTask task, long long delay_ms, long long now_ns) except -1

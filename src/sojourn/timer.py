@@ -36,13 +36,13 @@ if cython.compiled:
         pop,
         unlink,
     )
-    from cython.cimports.sojourn.wheel import DUE, EMPTY, WAITING, TimingWheel
+    from cython.cimports.sojourn.wheel import DUE, WAITING, TimingWheel
 else:
     from time import monotonic_ns
 
     from sojourn.millis import checked_ms, deadline_ms, floor_ms
     from sojourn.task import RELEASED, TimerTask, TimerTaskList, link, new_task, pop, unlink
-    from sojourn.wheel import DUE, EMPTY, WAITING, TimingWheel
+    from sojourn.wheel import DUE, WAITING, TimingWheel
 
 from sojourn.errors import Closed, TaskReleased, WrongType
 
@@ -102,7 +102,7 @@ class Timer:
         self._closed = False
         self._wheel = TimingWheel(tick_ms, wheel_size, floor_ms(clock.now_ns()))
         self._tick_ms = tick_ms
-        self._ready = TimerTaskList(self._wheel._counter, -1, True)
+        self._ready = TimerTaskList(self._wheel._counter, True)
         self._executor = executor
         self._submitted = 0
         self.expired_buckets = 0
@@ -118,16 +118,14 @@ class Timer:
             raise WrongType(
                 f"task must be a TimerTask, got {task!r}; for a function use call_later()"
             )
-        self.schedule(task, task._delay_ms)
+        self._add(task)
 
-    def call_later(
-        self, delay_ms: int, fn: Callable[..., object], *args: Any
-    ) -> TimerTask:
+    def call_later(self, delay_ms: int, fn: Callable[..., object], *args: Any) -> TimerTask:
         """Call `fn(*args)` after the delay; returns the task, to cancel it by."""
         if not callable(fn):
             raise WrongType(f"fn must be callable, got {fn!r}")
         task = new_task(checked_ms(delay_ms, "delay_ms"), (fn, *args) if args else fn)
-        self.schedule(task, task._delay_ms)
+        self._add(task)
         return task
 
     def advance_clock(self, timeout_ms: int) -> bool:
@@ -218,11 +216,14 @@ class Timer:
             return monotonic_ns()
         return self.clock.now_ns()
 
+    def _add(self, task: TimerTask) -> None:
+        self.schedule(task, task._delay_ms, self.now_ns())
+
     # For the purgatory.
 
-    def schedule(self, task: TimerTask, delay_ms: int) -> int:
-        """Add the task with this delay, and wake the driver if that changes its plans."""
-        placed = self._place(task, delay_ms, self.now_ns())
+    def schedule(self, task: TimerTask, delay_ms: int, now_ns: int) -> int:
+        """Add the task with this delay from now, and wake the driver if that changes its plans."""
+        placed = self._place(task, delay_ms, now_ns)
         if placed != WAITING:
             self._driver.wake()
         return placed

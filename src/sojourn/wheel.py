@@ -31,15 +31,14 @@ try:
 except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
-from heapq import heappop, heappush
 from typing import NamedTuple
 
 from sojourn._guard import GUARD
 
 if cython.compiled:
+    from cython.cimports.sojourn.levels import EMPTY, Level, Levels
     from cython.cimports.sojourn.millis import checked_ms
     from cython.cimports.sojourn.task import (
-        NEVER,
         RELEASED,
         TaskCounter,
         TimerTask,
@@ -48,22 +47,12 @@ if cython.compiled:
         unlink,
     )
 else:
+    from sojourn.levels import EMPTY, Level, Levels
     from sojourn.millis import checked_ms
-    from sojourn.task import (
-        NEVER,
-        RELEASED,
-        TaskCounter,
-        TimerTask,
-        TimerTaskList,
-        link,
-        unlink,
-    )
+    from sojourn.task import RELEASED, TaskCounter, TimerTask, TimerTaskList, link, unlink
 
 from sojourn.errors import AlreadyWaiting, WrongType
-from sojourn.millis import LIMIT_MS, checked_count
-
-# What `next_ms` answers when no bucket is in use: later than any time there is.
-EMPTY = 2**63 - 1
+from sojourn.millis import checked_shape
 
 # What became of a task that was put into the wheel.
 DUE = 0  # not added: it is due now
@@ -116,19 +105,12 @@ class TimingWheel:
     whatever clock you pass in.
     """
 
-    __slots__ = ("_counter", "_earliest_ms", "_finest", "_queue")
+    __slots__ = ("_buckets", "_counter", "_levels")
 
     def __init__(self, tick_ms: int = 1, wheel_size: int = 20, start_ms: int = 0) -> None:
-        tick_ms = checked_count(
-            tick_ms, "tick_ms", 1, LIMIT_MS, "the default 1 suits most uses"
-        )
-        wheel_size = checked_count(
-            wheel_size, "wheel_size", 2, 2**20, "the default 20 suits most uses"
-        )
+        self._levels = Levels(*checked_shape(tick_ms, wheel_size, start_ms))
         self._counter = TaskCounter()
-        self._finest = Level(tick_ms, wheel_size, checked_ms(start_ms, "start_ms"), 0, self._counter)
-        self._queue: list[tuple[int, int, TimerTaskList]] = []
-        self._earliest_ms = EMPTY
+        self._buckets: list[TimerTaskList] = []
 
     def add(self, task: TimerTask, expiration_ms: int) -> bool:
         """Put the task in, to be due at `expiration_ms`; False if it is due already, and not added.
@@ -177,8 +159,9 @@ class TimingWheel:
         return len(self._drain())
 
     def __del__(self) -> None:
-        # Tasks and buckets form circles that the collector does not see.
-        self._drain()
+        # Compiled, tasks and buckets form circles that the collector does not see.
+        if cython.compiled and self._buckets is not None:
+            self._drain()
 
     # The atomic steps, for the layers above.
 
@@ -194,17 +177,13 @@ class TimingWheel:
         What is due goes to the list `ready`, or if that is None to `out`.
         """
         expired = 0
-        while self._earliest_ms <= now_ms:
-            starts_ms, _, bucket = heappop(self._queue)
-            self._earliest_ms = self._queue[0][0] if self._queue else EMPTY
-            bucket._expiration_ms = NEVER
+        while True:
+            number = self._levels.take(now_ms)
+            if number < 0:
+                return expired
             expired += 1
-            level = self._finest
-            while level is not None and starts_ms >= level.current_ms + level.tick_ms:
-                level.current_ms = starts_ms - starts_ms % level.tick_ms
-                level = level._overflow
-            level = self._finest
-            due_ms = level.current_ms + level.tick_ms
+            bucket = self._buckets[number]
+            due_ms = self._levels.finest.current_ms + self._levels.finest.tick_ms
             while bucket._next is not bucket:
                 task = bucket._next
                 unlink(task)
@@ -214,55 +193,53 @@ class TimingWheel:
                     out.append(task)
                 else:
                     link(ready, task)
-        return expired
 
     def next_ms(self) -> int:
         """When the first bucket that holds anything expires, or EMPTY.
 
         Buckets that cancellation has emptied leave the queue here, so nobody wakes for them.
         """
-        while self._queue:
-            bucket = self._queue[0][2]
+        while True:
+            number = self._levels.first()
+            if number < 0:
+                return EMPTY
+            bucket = self._buckets[number]
             if bucket._next is not bucket:
-                break
-            bucket._expiration_ms = NEVER
-            heappop(self._queue)
-        self._earliest_ms = self._queue[0][0] if self._queue else EMPTY
-        return self._earliest_ms
+                return self._levels.earliest_ms
+            self._levels.drop_first()
 
     def _drain(self) -> list[object]:
         """Cancel everything; the callbacks go to the caller, to be dropped after the step."""
         dropped: list[object] = []
-        while self._queue:
-            bucket = heappop(self._queue)[2]
-            bucket._expiration_ms = NEVER
+        for bucket in self._buckets:
             while bucket._next is not bucket:
                 task = bucket._next
                 unlink(task)
                 dropped.append(task._run)
                 if task._run is not None:
                     task._run = RELEASED
-        self._earliest_ms = EMPTY
         return dropped
 
     def _tasks_by_bucket(
         self,
     ) -> list[tuple[tuple[int, int, int], list[tuple[int, int, list[TimerTask]]]]]:
         found = []
-        level = self._finest
+        level = self._levels.finest
         while level is not None:
             buckets: list[tuple[int, int, list[TimerTask]]] = []
-            for index in range(level._size):
-                bucket = level.buckets[index]
+            for index in range(self._levels.size):
                 tasks: list[TimerTask] = []
-                task = bucket._next
-                while task is not bucket:
-                    tasks.append(task)
-                    task = task._next
+                number = level.first_bucket + index
+                if number < len(self._buckets):
+                    bucket = self._buckets[number]
+                    task = bucket._next
+                    while task is not bucket:
+                        tasks.append(task)
+                        task = task._next
                 if tasks:
-                    buckets.append((bucket._expiration_ms, index, tasks))
+                    buckets.append((self._levels.starts_ms(number), index, tasks))
             found.append(((level.tick_ms, level.interval_ms, level.current_ms), buckets))
-            level = level._overflow
+            level = level.overflow
         return found
 
     # The raw steps.
@@ -277,54 +254,15 @@ class TimingWheel:
             unlink(task)
 
     def put(self, task: TimerTask, expiration_ms: int) -> int:
-        level = self._finest
-        if expiration_ms < level.current_ms + level.tick_ms:
+        """Link a task that waits nowhere into its bucket; say DUE, WAITING or EARLIEST."""
+        earliest_ms = self._levels.earliest_ms
+        number = self._levels.place(expiration_ms)
+        if number < 0:
             return DUE
-        while expiration_ms - level.current_ms >= level.interval_ms:
-            if level._overflow is None:
-                self._add_overflow(level)
-            level = level._overflow
-        slot = expiration_ms // level.tick_ms
-        bucket = level.buckets[slot % level._size]
-        link(bucket, task)
-        starts_ms = slot * level.tick_ms
-        if bucket._expiration_ms == starts_ms:
-            return WAITING
-        bucket._expiration_ms = starts_ms
-        heappush(self._queue, (starts_ms, bucket.order, bucket))
-        if starts_ms >= self._earliest_ms:
-            return WAITING
-        self._earliest_ms = starts_ms
-        return EARLIEST
-
-    def _add_overflow(self, level: Level) -> Level:
-        level._overflow = Level(
-            level.interval_ms,
-            level._size,
-            level.current_ms,
-            level.buckets[level._size - 1].order + 1,
-            self._counter,
-        )
-        return level._overflow
-
-
-class Level:
-    """One wheel of the hierarchy: `_size` buckets, each a tick wide."""
-
-    __slots__ = ("_overflow", "_size", "buckets", "current_ms", "interval_ms", "tick_ms")
-
-    _overflow: Level | None
-
-    def __init__(
-        self, tick_ms: int, size: int, start_ms: int, order: int, counter: TaskCounter
-    ) -> None:
-        self.tick_ms = tick_ms
-        # The last level of all would span more than 64 bits; what it cannot span cannot be asked.
-        self.interval_ms = tick_ms * size if tick_ms <= LIMIT_MS // size else EMPTY
-        self.current_ms = start_ms - start_ms % tick_ms
-        self.buckets = [TimerTaskList(counter, order + index, False) for index in range(size)]
-        self._size = size
-        self._overflow = None
+        while number >= len(self._buckets):
+            self._buckets.append(TimerTaskList(self._counter, False))
+        link(self._buckets[number], task)
+        return EARLIEST if self._levels.earliest_ms < earliest_ms else WAITING
 
 
 if not cython.compiled:

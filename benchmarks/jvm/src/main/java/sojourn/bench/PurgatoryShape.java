@@ -12,13 +12,16 @@ import org.apache.kafka.server.purgatory.DelayedOperationPurgatory;
  * Plays one schedule of submissions and completions through Kafka's DelayedOperationPurgatory.
  *
  * <p>The purgatory has Kafka's own defaults: SystemTimer on the system clock, reaper thread on,
- * purge interval 1000. One thread plays. Building the operation is timed, building its keys is
- * not. Warm-up rounds play the same schedule as fast as they can; a paced run then plays it once
- * in real time.
+ * purge interval 1000. One purgatory serves all rounds, as in a server; what still waits at the
+ * end of a round is completed before the next. One thread plays. Building the operation is timed,
+ * building its keys is not. Warm-up rounds play the schedule as fast as they can; a paced run then
+ * plays it in real time, each event at the next whole millisecond, as Kafka's own test sleeps.
  */
 final class PurgatoryShape {
     private static final int KEYS_PER_OPERATION = 3;
 
+    private final DelayedOperationPurgatory<Operation> purgatory =
+        new DelayedOperationPurgatory<>("bench", 0);
     private final OperatingSystemMXBean process =
         (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
     private final long[] events;
@@ -48,38 +51,34 @@ final class PurgatoryShape {
         }
     }
 
-    Row measure() throws Exception {
+    Row measure() {
         double[] opsPerS = new double[rounds];
-        double[] cpuUs = new double[rounds];
         double[] behindMs = new double[rounds];
+        long cpuNs = 0;
         for (int round = -warmups; round < rounds; round++) {
-            System.gc();
-            long cpu = process.getProcessCpuTime();
+            long cpuStarted = process.getProcessCpuTime();
             long spentNs = play(paced && round >= 0);
-            cpu = process.getProcessCpuTime() - cpu;
             if (round < 0)
                 continue;
+            cpuNs += process.getProcessCpuTime() - cpuStarted;
             opsPerS[round] = keys.size() * 1e9 / spentNs;
-            cpuUs[round] = cpu / 1e3 / keys.size();
             behindMs[round] = spentNs / 1e6 - atUs[atUs.length - 1] / 1e3;
         }
-        Row row = new Row().put("cpu_us_per_op", Row.median(cpuUs));
+        Row row = new Row().put("cpu_us_per_op", cpuNs / 1e3 / rounds / keys.size());
         return paced
             ? row.put("behind_ms", Row.median(behindMs))
             : row.put("ops_per_s", Row.median(opsPerS));
     }
 
-    private long play(boolean inRealTime) throws Exception {
+    private long play(boolean inRealTime) {
         Operation.Ended ended = new Operation.Ended();
-        DelayedOperationPurgatory<Operation> purgatory =
-            new DelayedOperationPurgatory<>("bench", 0);
         Operation[] operations = new Operation[keys.size()];
         int completions = 0;
 
         long started = System.nanoTime();
         for (int i = 0; i < events.length; i++) {
             if (inRealTime)
-                waitUntil(started + atUs[i] * 1_000L);
+                waitUntil(started + (atUs[i] / 1_000 + 1) * 1_000_000L);
             int number = (int) (events[i] >> 1);
             if ((events[i] & 1) == 0) {
                 Operation operation = new Operation(ended);
@@ -100,7 +99,9 @@ final class PurgatoryShape {
         long spentNs = System.nanoTime() - started;
         if (ended.completed != completions || ended.expired != 0)
             throw new IllegalStateException(ended.completed + " completed, not " + completions);
-        purgatory.shutdown();
+        for (Operation leftOver : operations)
+            if (leftOver != null)
+                leftOver.forceComplete();
         return spentNs;
     }
 

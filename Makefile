@@ -1,0 +1,40 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+SOURCES := pyproject.toml setup.py $(wildcard src/sojourn/*.pxd) $(patsubst %.pxd,%.py,$(wildcard src/sojourn/*.pxd))
+
+.PHONY: setup demo test check bench nightly clean
+
+setup: $(STAMP)
+
+$(STAMP): $(SOURCES)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+demo: setup
+	$(BIN)/python -m examples.watch
+
+# The whole suite on the compiled build (where there is a C compiler), then on the interpreted one.
+test: check
+	$(BIN)/python -m pytest
+	SOJOURN_PURE=1 $(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup
+	$(BIN)/python -m pip install --quiet --group bench
+	$(BIN)/python -m benchmarks
+
+nightly: setup
+	$(BIN)/python -m pytest -m nightly
+	SOJOURN_PURE=1 $(BIN)/python -m pytest -m nightly
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info src/sojourn/*.so

@@ -1,0 +1,102 @@
+"""`python -m benchmarks`: measure everything side by side, print the tables, draw the picture.
+
+Every measurement has a process of its own. Within a workload the contenders take turns, the whole
+round is repeated, and medians are reported, so that a slow minute of the machine hits them all.
+Garbage collectors stay at their defaults, in Python and in the JVM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks import plan, report
+from benchmarks.contenders import LABELS
+from benchmarks.inputs import Inputs
+from benchmarks.jvm import Jvm
+from benchmarks.plot import plot
+from benchmarks.results import Results
+from benchmarks.targets import targets
+
+if TYPE_CHECKING:
+    from benchmarks.case import Case
+
+_OUT = Path(__file__).parent / "results"
+
+
+def main() -> None:
+    options = parse()
+    console = Console()
+    if not console.is_terminal:
+        console.width = 120
+    size = plan.QUICK if options.quick else plan.FULL
+    repeats = options.repeats or (1 if options.quick else 5)
+    workloads = options.only or plan.WORKLOADS
+    with console.status("getting Kafka ready"):
+        jvm = Jvm()
+    kafka = f"Kafka skipped: {jvm.missing}"
+    if not jvm.missing:
+        kafka = f"Kafka {jvm.version}, {jvm.settings}"
+    results = Results(quick=options.quick, kafka=kafka)
+    with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
+        inputs = Inputs(Path(folder))
+        for workload in workloads:
+            with console.status(f"{workload}: drawing the numbers"):
+                cases = plan.cases(workload, size, inputs, repeats)
+            run(cases, results, jvm, console)
+
+    reached = targets(results, size)
+    report.show(console, results, reached)
+    options.out.mkdir(parents=True, exist_ok=True)
+    told = [{**asdict(target), "verdict": target.verdict} for target in reached]
+    results.write(options.out / "results.json", told)
+    plot(results, options.out / "results.png")
+    console.print(f"Written: {options.out / 'results.json'} and results.png", highlight=False)
+
+
+def run(cases: list[Case], results: Results, jvm: Jvm, console: Console) -> None:
+    """Take turns until every case has had its repeats."""
+    outcomes = [(case, results.expect(case)) for case in cases]
+    rounds = [
+        (case, outcome)
+        for turn in range(max(case.repeats for case in cases))
+        for case, outcome in outcomes
+        if turn < case.repeats
+    ]
+    columns = (
+        TextColumn("{task.fields[workload]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("", total=len(rounds), workload=cases[0].workload)
+        for case, outcome in rounds:
+            label = f"{LABELS[case.contender]}, {case.scenario}"
+            progress.update(task, description=label)
+            if not outcome.skipped:
+                outcome.take(case.run(jvm))
+            progress.advance(task)
+        progress.update(task, description="")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, one repeat, two minutes")
+    parser.add_argument(
+        "--only", action="append", choices=plan.WORKLOADS, help="this workload; may be repeated"
+    )
+    parser.add_argument("--repeats", type=int, help="how often each case runs (5; quick: 1)")
+    parser.add_argument("--out", type=Path, default=_OUT, help="where results are written")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

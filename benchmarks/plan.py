@@ -1,0 +1,195 @@
+"""Which cases a run consists of, and how large they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchmarks.case import Case, Params
+from benchmarks.inputs import FORCE_KEY_SPACE, SIGNAL_KEY_SPACE
+
+if TYPE_CHECKING:
+    from benchmarks.inputs import Inputs
+
+WORKLOADS = ("request-timeouts", "purgatory", "growth", "memory", "lateness")
+
+_GROWTH_BATCH = 10_000
+_LEAD_MS = 1_000
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of everything."""
+
+    timers: int
+    apscheduler_timers: int
+    operations: int
+    paced_s: int
+    pending: tuple[int, ...]
+    pending_for_rivals: int
+    memory_timers: int
+    memory_deadlines: int
+    lateness_ms: int
+    jvm_warmups: int
+    jvm_rounds: int
+
+
+FULL = Size(
+    timers=1_000_000,
+    apscheduler_timers=5_000,
+    operations=300_000,
+    paced_s=3,
+    pending=(10_000, 100_000, 1_000_000, 10_000_000),
+    pending_for_rivals=1_000_000,
+    memory_timers=1_000_000,
+    memory_deadlines=10_000_000,
+    lateness_ms=2_000,
+    jvm_warmups=5,
+    jvm_rounds=3,
+)
+QUICK = Size(
+    timers=100_000,
+    apscheduler_timers=1_000,
+    operations=50_000,
+    paced_s=1,
+    pending=(10_000, 100_000),
+    pending_for_rivals=100_000,
+    memory_timers=100_000,
+    memory_deadlines=1_000_000,
+    lateness_ms=500,
+    jvm_warmups=5,
+    jvm_rounds=1,
+)
+
+
+def cases(workload: str, size: Size, inputs: Inputs, repeats: int) -> list[Case]:
+    """The cases of a workload; running them in this order alternates the contenders."""
+    if workload == "request-timeouts":
+        return request_timeouts(size, inputs, repeats)
+    if workload == "purgatory":
+        return purgatory(size, inputs, repeats) + paced_purgatory(size, inputs, min(repeats, 2))
+    if workload == "growth":
+        return growth(size, inputs, min(repeats, 2))
+    if workload == "memory":
+        return memory(size, inputs, 1)
+    return lateness(size, min(repeats, 3))
+
+
+def request_timeouts(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
+    contenders = (
+        "timer", "wheel", "deadline-wheel", "timer-system", "asyncio", "uvloop", "heapq",
+        "apscheduler", "kafka", "kafka-presized", "kafka-system",
+    )  # fmt: skip
+    found = []
+    for contender in contenders:
+        n = size.apscheduler_timers if contender == "apscheduler" else size.timers
+        params: Params = {
+            "delays": str(inputs.delays(n)),
+            "cancel_order": str(inputs.shuffled(n, n * 9 // 10)),
+            "system_clock": contender == "kafka-system",
+            "warmups": size.jvm_warmups,
+            "rounds": size.jvm_rounds,
+        }
+        found.append(Case("request-timeouts", count(n), contender, params, repeats))
+    return found
+
+
+def purgatory(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
+    return [
+        _played(size, inputs, variant, rate, contender, repeats)
+        for variant in ("force", "signal")
+        for rate in (10_000, 100_000)
+        for contender in ("purgatory", "kafka", "kafka-presized")
+    ]
+
+
+def paced_purgatory(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
+    return [
+        _played(size, inputs, "force", rate, contender, repeats, paced_s=size.paced_s)
+        for rate in (10_000, 100_000)
+        for contender in ("purgatory", "kafka")
+    ]
+
+
+def _played(
+    size: Size,
+    inputs: Inputs,
+    variant: str,
+    rate: int,
+    contender: str,
+    repeats: int,
+    paced_s: int = 0,
+) -> Case:
+    operations = rate * paced_s if paced_s else size.operations
+    schedule = inputs.schedule(rate, operations)
+    params: Params = {
+        "variant": variant,
+        "events": str(schedule.events),
+        "at_us": str(schedule.at_us),
+        "keys": str(inputs.keys(variant, operations)),
+        "key_space": SIGNAL_KEY_SPACE if variant == "signal" else FORCE_KEY_SPACE,
+        "paced": bool(paced_s),
+        "warmups": size.jvm_warmups,
+        "rounds": 1 if paced_s else size.jvm_rounds + 2,
+    }
+    scenario = f"{'paced' if paced_s else variant} {count(rate)}/s"
+    return Case("purgatory", scenario, contender, params, repeats)
+
+
+def growth(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
+    found = []
+    for pending in size.pending:
+        contenders = ["timer", "deadline-wheel", "kafka"]
+        if pending <= size.pending_for_rivals:
+            contenders += ["asyncio", "uvloop", "heapq"]
+        params: Params = {
+            "pending": str(inputs.delays(pending)),
+            "batch": str(inputs.delays(_GROWTH_BATCH)),
+            "cancel_order": str(inputs.shuffled(_GROWTH_BATCH, _GROWTH_BATCH)),
+            "warmups": 100,
+            "rounds": 20,
+        }
+        found += [Case("growth", count(pending), name, params, repeats) for name in contenders]
+    return found
+
+
+def memory(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
+    def holding(of: str, n: int, contender: str) -> Case:
+        params: Params = {"of": of, "delays": str(inputs.delays(n))}
+        return Case("memory", f"{count(n)} {of}", contender, params, repeats)
+
+    timers = ("timer", "deadline-wheel", "asyncio", "uvloop", "heapq", "kafka")
+    return [
+        *(holding("timers", size.memory_timers, contender) for contender in timers),
+        holding("timers", size.memory_deadlines, "deadline-wheel"),
+        holding("operations", size.memory_timers, "purgatory"),
+        holding("operations", size.memory_timers, "kafka"),
+    ]
+
+
+def lateness(size: Size, repeats: int) -> list[Case]:
+    mains = {"idle": (False, 0), "busy": (True, 0), "busy, switching at 0.5 ms": (True, 500)}
+    found = []
+    for rate in (20, 10_000, 100_000):
+        for main, (busy, switch_interval_us) in mains.items():
+            params: Params = {
+                "rate": rate,
+                "duration_ms": size.lateness_ms,
+                "lead_ms": _LEAD_MS,
+                "busy": busy,
+                "switch_interval_us": switch_interval_us,
+            }
+            contenders = ["timer", "asyncio"]
+            if main == "idle" and rate == 10_000:
+                contenders.append("kafka")
+            scenario = f"{count(rate)}/s, {main}"
+            found += [Case("lateness", scenario, name, params, repeats) for name in contenders]
+    return found
+
+
+def count(n: int) -> str:
+    """1000000 as people say it: 1M."""
+    for unit, suffix in ((1_000_000, "M"), (1_000, "k")):
+        if n >= unit and n % unit == 0:
+            return f"{n // unit}{suffix}"
+    return str(n)

@@ -1,0 +1,57 @@
+cimport cython
+
+from sojourn.lock cimport ReentrantLock
+from sojourn.task cimport TimerTask
+
+cdef int PENDING
+cdef int COMPLETED
+cdef int EXPIRED
+cdef int CANCELLED
+
+
+cdef class Keeper:
+    @cython.locals(now_ns="long long")
+    cdef int ended(self, DelayedOperation operation) except -1
+    cdef object failed(self, DelayedOperation operation, str where, object error)
+    cdef bint give_up(self, DelayedOperation operation) except -1
+
+
+cdef class Watch:
+    cdef Watch _next
+    cdef Watch _prev
+    cdef Watch _sibling
+    cdef Watch _watchers
+    cdef DelayedOperation _operation
+
+
+cdef class DelayedOperation(TimerTask):
+    cdef object __weakref__
+    cdef int _state
+    cdef bint _again
+    cdef bint _armed
+    cdef long _trier
+    cdef ReentrantLock _own_lock
+    cdef object _lock
+    cdef Keeper _keeper
+    cdef Watch _watches
+    cdef long long _started_ns
+    cdef object _future
+    cdef object _error
+
+    cdef int enter(self) except -1
+    cdef int leave(self) except -1
+
+    @cython.locals(completed=bint, outer=long)
+    cdef bint attempt(self) except -1
+
+    @cython.locals(completed=bint)
+    cdef bint signalled(self, Keeper keeper) except -1
+
+    @cython.locals(completed=bint)
+    cdef bint _try_again(self, bint completed) except -1
+
+    cdef bint end(self, int state) except -1
+    cdef object _failed(self, str where, object error)
+
+
+cdef bint claim(DelayedOperation operation, int state) except -1

@@ -1,0 +1,357 @@
+"""The delayed operation: it completes when its condition holds or expires at its deadline, once.
+
+How it ends. Whoever changes the state from PENDING has ended it; everybody else is too late:
+
+                        force_complete()
+         +-----------------------------------------> COMPLETED   on_complete()
+         |                  its time ran out
+      PENDING --------------------------------------> EXPIRED     on_complete(), on_expiration()
+         |              cancel, cancel_for_key
+         +-----------------------------------------> CANCELLED   nothing is called; it may be
+                                                                 completed or submitted later
+
+How it is tried. `try_complete` runs under the operation's lock. A signal that finds another
+thread trying does not wait for it, so that a thread inside user code can never hold up, or
+deadlock with, the threads that bring news (KAFKA-8334). It leaves a mark instead, and the
+thread that is trying tries once more before it is done (KAFKA-6653):
+
+    1. A is inside try_complete and has already looked at the condition: not yet.
+    2. B makes the condition true and signals. It sets `_again`, fails to get the lock, goes on.
+    3. A lets go of the lock, sees `_again`, takes the lock and tries again: completed.
+
+The mark is set before the lock is tried, and looked at after the lock is let go of, so one of
+the two threads always sees the other. A lock of the user's own may be held by anybody for any
+reason, so there the signal waits for it.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:  # pragma: no cover - depends on what is installed
+    from sojourn import _cython as cython
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import InvalidStateError
+from typing import Any, Protocol
+
+from sojourn._guard import GUARD
+from sojourn.errors import WrongType
+
+if cython.compiled:
+    from cython.cimports.cpython.pythread import (
+        PyThread_get_thread_ident as get_ident,
+    )
+    from cython.cimports.sojourn.lock import ReentrantLock, new_lock
+    from cython.cimports.sojourn.millis import checked_ms
+    from cython.cimports.sojourn.task import TimerTask, detach, unlink
+else:
+    from threading import get_ident
+
+    from sojourn.lock import ReentrantLock, new_lock
+    from sojourn.millis import checked_ms
+    from sojourn.task import TimerTask, detach, unlink
+
+log = logging.getLogger("sojourn")
+
+PENDING = 0
+COMPLETED = 1
+EXPIRED = 2
+CANCELLED = 3
+
+
+class Lock(Protocol):
+    """What an operation asks of a lock of the user's."""
+
+    def acquire(self) -> Any: ...
+
+    def release(self) -> Any: ...
+
+
+class Keeper:
+    """Whoever keeps operations waiting and is told when one ends: the purgatory."""
+
+    __slots__ = ()
+
+    def ended(self, operation: DelayedOperation) -> None:
+        """The operation has just completed or expired; let go of it."""
+
+    def failed(self, operation: DelayedOperation, where: str, error: BaseException) -> None:
+        """A callback of the operation raised."""
+
+    def give_up(self, operation: DelayedOperation) -> bool:
+        """Cancel the operation; say whether it was waiting here."""
+        return False
+
+
+@cython.freelist(256)
+@cython.no_gc
+@cython.cclass
+class Watch:
+    """One operation's place in the list of those that watch one key."""
+
+    __slots__ = ("_next", "_operation", "_prev", "_sibling", "_watchers")
+
+    _next: Any  # in the key's list
+    _prev: Any
+    _sibling: Any  # the operation's next watch
+    _watchers: Any  # the list
+    _operation: Any
+
+
+class DelayedOperation(TimerTask):
+    """Something that waits for its condition or its time, whichever comes first.
+
+    Subclass it and give:
+
+    - `try_complete()`: look at the condition; if it holds, return `self.force_complete()` (or
+      just True), else False. Called under the operation's lock, from any thread.
+    - `on_complete()`: called once when the operation ends, whether in time or not.
+    - `on_expiration()`: called after that, only if its time ran out.
+
+    `lock` takes the place of the operation's own re-entrant lock. A callback that raises is
+    logged and counted, the operation is ended all the same, and its future gets the error.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_again",
+        "_armed",
+        "_error",
+        "_future",
+        "_keeper",
+        "_lock",
+        "_own_lock",
+        "_started_ns",
+        "_state",
+        "_trier",
+        "_watches",
+    )
+
+    _watches: Any
+    _future: Any
+    _keeper: Any
+
+    def __init__(self, timeout_ms: int, lock: Lock | None = None) -> None:
+        self._delay_ms = checked_ms(timeout_ms, "timeout_ms")
+        if lock is not None and not (hasattr(lock, "acquire") and hasattr(lock, "release")):
+            raise WrongType(f"lock must have acquire() and release(), got {lock!r}")
+        self._lock = lock
+        self._own_lock = new_lock() if lock is None else None
+        if not cython.compiled:  # a compiled object starts out like this
+            self._run = None
+            self._expiration_ms = 0
+            self._next = None
+            self._prev = None
+            self._list = None
+            self._state = PENDING
+            self._again = False
+            self._armed = False
+            self._trier = 0
+            self._keeper = None
+            self._watches = None
+            self._started_ns = 0
+            self._future = None
+            self._error: BaseException | None = None
+
+    # The user's.
+
+    def try_complete(self) -> bool:
+        """Complete the operation if its condition holds; say whether we did.
+
+        Unless overridden it never does: the operation waits for `force_complete()` or its time.
+        """
+        return False
+
+    def on_complete(self) -> None:
+        """The operation has ended, in time or not."""
+
+    def on_expiration(self) -> None:
+        """The operation's time ran out; called after `on_complete`."""
+
+    # Ours.
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long the operation waits at most."""
+        return self._delay_ms
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether the operation has ended, completed or expired."""
+        return self._state == COMPLETED or self._state == EXPIRED
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the operation ended because its time ran out; known before `on_complete`."""
+        return self._state == EXPIRED
+
+    def force_complete(self) -> bool:
+        """Complete the operation unless somebody already has; say whether we did.
+
+        Exactly one caller ever gets True. Cancels the timeout, then calls `on_complete`.
+        """
+        return self.end(COMPLETED)
+
+    def safe_try_complete(self) -> bool:
+        """Try to complete the operation under its lock; say whether we did."""
+        self.enter()
+        try:
+            completed = self.attempt()
+        finally:
+            self.leave()
+        return self._try_again(completed)
+
+    def safe_try_complete_or_else(self, action: Callable[[], object]) -> bool:
+        """Try; if that fails run the action and try again, all under the operation's lock."""
+        self.enter()
+        try:
+            completed = self.attempt()
+            if not completed:
+                action()
+                completed = self.attempt()
+        finally:
+            self.leave()
+        return self._try_again(completed)
+
+    def cancel(self) -> bool:
+        """Stop waiting, without completing; say whether the operation was waiting."""
+        if not cython.compiled and GUARD.held_here():
+            GUARD.put_off(self.cancel)
+            return self._keeper is not None or self._list is not None
+        keeper = self._keeper
+        if keeper is not None:
+            return keeper.give_up(self)
+        return detach(self) is not None
+
+    def run(self) -> None:
+        """Expire: the timer calls this at the deadline."""
+        self.end(EXPIRED)
+
+    def __repr__(self) -> str:
+        state = ("pending", "completed", "expired", "cancelled")[self._state]
+        return f"<{type(self).__name__} timeout_ms={self._delay_ms} {state}>"
+
+    # For the purgatory.
+
+    def enter(self) -> None:
+        """Take the operation's lock."""
+        if self._own_lock is None:
+            self._lock.acquire()
+        else:
+            self._own_lock.acquire()
+
+    def leave(self) -> None:
+        """Let go of the operation's lock."""
+        if self._own_lock is None:
+            self._lock.release()
+        else:
+            self._own_lock.release()
+
+    def attempt(self) -> bool:
+        """Call try_complete, if the operation still waits; the lock is held."""
+        if self._state != PENDING:
+            return False
+        outer = self._trier
+        self._trier = get_ident()
+        try:
+            completed = bool(self.try_complete())
+            if completed and self._state == PENDING:
+                completed = self.end(COMPLETED)
+        except BaseException as error:
+            interrupt = self._failed("try_complete", error)
+            completed = self.end(COMPLETED)
+            if interrupt is not None:
+                raise
+        finally:
+            self._trier = outer
+        return completed
+
+    def signalled(self, keeper: Keeper) -> bool:
+        """A key has news: try, or leave a mark for the thread that is trying."""
+        if self._keeper is not keeper:
+            return False
+        if self._own_lock is None:
+            return self.safe_try_complete()
+        self._again = True
+        return self._try_again(False)
+
+    def _try_again(self, completed: bool) -> bool:
+        while self._again and self._own_lock is not None and self._own_lock.try_acquire():
+            try:
+                self._again = False
+                if self.attempt():
+                    completed = True
+            finally:
+                self._own_lock.release()
+        return completed
+
+    def end(self, state: int) -> bool:
+        """End the operation in this state unless somebody already has; say whether we did."""
+        if not claim(self, state):
+            return False
+        if self._keeper is not None:
+            self._keeper.ended(self)
+        interrupt: BaseException | None = None
+        try:
+            self.on_complete()
+        except BaseException as error:
+            interrupt = self._failed("on_complete", error)
+        if state == EXPIRED:
+            try:
+                self.on_expiration()
+            except BaseException as error:
+                interrupt = self._failed("on_expiration", error)
+        if self._future is not None:
+            self._settle()
+        if interrupt is not None:
+            raise interrupt
+        return True
+
+    def _failed(self, where: str, error: BaseException) -> BaseException | None:
+        """Log, count and keep the error; give it back only if it must be raised again."""
+        if error is not self._error:
+            self._error = error
+            log.error("%r raised in %s; it is ended, the rest goes on", self, where, exc_info=error)
+            if self._keeper is not None:
+                self._keeper.failed(self, where, error)
+        return error if isinstance(error, (KeyboardInterrupt, SystemExit)) else None
+
+    def _settle(self) -> None:
+        """Tell the future how it ended."""
+        future, self._future = self._future, None
+        if future.done():  # its owner has cancelled it
+            return
+        try:
+            if self._error is None:
+                future.set_result(self._state == COMPLETED)
+            else:
+                future.set_exception(self._error)
+        except InvalidStateError:  # cancelled in between
+            pass
+
+
+# The atomic steps.
+
+
+def claim(operation: DelayedOperation, state: int) -> bool:
+    """Be the one who ends the operation, and take it off its timer; False if we are too late.
+
+    A cancelled operation may still be completed, by whoever holds it: but not by a try that was
+    under way when it was cancelled, or it would end twice.
+    """
+    if operation._state != PENDING and not (
+        operation._state == CANCELLED
+        and state == COMPLETED
+        and operation._trier != get_ident()
+    ):
+        return False
+    operation._state = state
+    if operation._list is not None:
+        unlink(operation)
+    return True
+
+
+if not cython.compiled:
+    GUARD.protect(globals(), "claim")
