@@ -159,8 +159,8 @@ class _LoopDriver:
             self._alarm = None
         if self._timer.has_ready():
             self._alarm = self._loop.call_soon(self._turn)
-        elif (next_ms := self._timer.next_expiration_ms) is not None:
-            self._alarm = self._loop.call_at(next_ms / 1000, self._turn)
+        elif len(self._timer):
+            self._alarm = self._loop.call_at(self._timer.next_ms() / 1000, self._turn)
 
     def _turn(self) -> None:
         self._alarm = None

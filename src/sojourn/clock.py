@@ -7,15 +7,54 @@ a `ManualClock` when its owner calls `advance`, an event loop with its own call-
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:  # pragma: no cover - depends on what is installed
+    from sojourn import _cython as cython
+
 import time
 import weakref
 from typing import TYPE_CHECKING, Protocol
 
 from sojourn.errors import OutOfRange
-from sojourn.millis import checked_ms
+
+if cython.compiled:
+    from cython.cimports.sojourn.levels import EMPTY
+    from cython.cimports.sojourn.millis import checked_ms
+else:
+    from sojourn.levels import EMPTY
+    from sojourn.millis import checked_ms
 
 if TYPE_CHECKING:
     from sojourn.timer import Timer
+
+
+# What a clock moved by hand can show, so that it can be told in microseconds too.
+_MOST_MS = 10**15
+
+
+class Driven:
+    """What a driver turns: a timer, as it looks from below."""
+
+    __slots__ = ()
+
+    def next_ms(self) -> int:
+        """When the wheel next needs turning; EMPTY when nothing waits."""
+        return EMPTY
+
+    def turn(self) -> int:
+        """Move what is due by now from the wheel to the ready list; return buckets expired."""
+        return 0
+
+    def has_ready(self) -> bool:
+        """Say whether anything stands in the ready list that nobody has been asked to run."""
+        return False
+
+    def run_ready(self) -> None:
+        """Run what is ready, in order."""
+
+    def __len__(self) -> int:
+        return 0
 
 
 class Driver(Protocol):
@@ -69,8 +108,10 @@ class ManualClock:
     purgatories on this clock; while something runs, the clock shows that thing's own deadline.
     """
 
+    __slots__ = ("_drivers", "_now_ms")
+
     def __init__(self, start_ms: int = 0) -> None:
-        self._now_ms = checked_ms(start_ms, "start_ms")
+        self._now_ms = _checked_time(start_ms, "start_ms")
         self._drivers: list[weakref.ref[_ByHand]] = []  # in the order they came
 
     @property
@@ -79,18 +120,15 @@ class ManualClock:
         return self._now_ms
 
     def now_ns(self) -> int:
-        return self._now_ms * 1_000_000
+        """The same in nanoseconds."""
+        return self.now_ms * 1_000_000
 
     def advance(self, ms: int) -> None:
         """Move time forward by `ms`, running everything that falls due on the way."""
         ms = checked_ms(ms, "ms")
         if ms < 0:
             raise OutOfRange(f"ms must be ≥ 0, got {ms}; time does not go back, make a new clock")
-        target_ms = checked_ms(self._now_ms + ms, "the new time")
-        while (next_turn := self._next_turn()) is not None and next_turn[0] <= target_ms:
-            self._now_ms = max(self._now_ms, next_turn[0])
-            next_turn[1].turn()
-        self._now_ms = max(self._now_ms, target_ms)
+        self._advance_to(_checked_time(self._now_ms + ms, "the new time"))
 
     def drive(self, timer: Timer) -> Driver:
         driver = _ByHand(timer)
@@ -99,23 +137,44 @@ class ManualClock:
         return driver
 
     def __repr__(self) -> str:
-        return f"<ManualClock now_ms={self._now_ms}>"
+        return f"<ManualClock now_ms={self.now_ms}>"
 
-    def _next_turn(self) -> tuple[int, _ByHand] | None:
-        """The earliest moment at which a timer on this clock needs turning, and its driver."""
-        turns = [
-            (next_ms, driver)
-            for known in self._drivers
-            if (driver := known()) is not None
-            and (next_ms := driver.timer.next_expiration_ms) is not None
-        ]
-        return min(turns, key=lambda turn: turn[0], default=None)
+    def _advance_to(self, target_ms: int) -> None:
+        while True:
+            # The earliest moment at which a timer on this clock needs turning.
+            next_ms = EMPTY
+            first = None
+            for known in self._drivers:
+                driver = known()
+                if driver is not None:
+                    at_ms = driver.timer.next_ms()
+                    if at_ms < next_ms:
+                        next_ms = at_ms
+                        first = driver
+            if first is None or next_ms > target_ms:
+                break
+            self._move_to(next_ms)
+            first.turn()
+        self._move_to(target_ms)
+
+    def _move_to(self, now_ms: int) -> None:
+        if now_ms > self._now_ms:  # a task may have moved it further
+            self._now_ms = now_ms
+
+
+def _checked_time(ms: int, name: str) -> int:
+    ms = checked_ms(ms, name)
+    if not -_MOST_MS <= ms <= _MOST_MS:
+        raise OutOfRange(f"{name} must lie within ±{_MOST_MS} ms (30,000 years), got {ms}")
+    return ms
 
 
 class _ByHand:
     """Turns a timer when its ManualClock is advanced, in the thread that does so."""
 
-    def __init__(self, timer: Timer) -> None:
+    __slots__ = ("__weakref__", "_running", "timer")
+
+    def __init__(self, timer: Driven) -> None:
         self.timer = timer
         self._running = False
 

@@ -18,6 +18,9 @@ cdef class DeadlineWheel:
     cdef long long[::1] _slots
     cdef object _list_ends
     cdef long long[::1] _ends
+    cdef object _handed_out
+    cdef long long[::1] _counter
+    cdef long long _due
     cdef long long _waiting
     cdef long long _used
     cdef long long _free
@@ -28,17 +31,13 @@ cdef class DeadlineWheel:
     @cython.locals(n="long long", slot="long long", tag="long long", cancelled="long long")
     cdef long long _cancel(self, const long long[:] handles) except -1
 
-    @cython.locals(bucket="long long", slot="long long", after="long long")
+    @cython.locals(bucket="long long", slot="long long", after="long long", due_ms="long long")
     cdef object _advance(self, long long now_ms)
 
     @cython.locals(bucket="long long")
     cdef long long _next_ms(self) except? -1
 
-    @cython.locals(count="long long", slot="long long")
-    cdef object _hand_out(self)
-
-    @cython.locals(n="long long", slot="long long", after="long long")
-    cdef int _fill(self, long long[::1] handles) except -1
+    cdef int _hand_out(self, long long slot) except -1
 
     @cython.locals(needed="long long", room="long long")
     cdef int _reserve(self, long long count) except -1

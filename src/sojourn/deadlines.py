@@ -56,14 +56,29 @@ class DeadlineWheel:
     whole milliseconds on whatever clock you advance it by. Any thread may call at any moment.
     """
 
-    __slots__ = ("_ends", "_free", "_levels", "_list_ends", "_slots", "_store", "_used", "_waiting")
+    __slots__ = (
+        "_counter",
+        "_due",
+        "_ends",
+        "_free",
+        "_handed_out",
+        "_levels",
+        "_list_ends",
+        "_slots",
+        "_store",
+        "_used",
+        "_waiting",
+    )
 
     def __init__(self, tick_ms: int = 1, wheel_size: int = 20, start_ms: int = 0) -> None:
         self._levels = Levels(*checked_shape(tick_ms, wheel_size, start_ms))
-        self._store = array("q")
-        self._slots = memoryview(self._store)
+        self._store = bytearray()
+        self._slots = memoryview(self._store).cast("q")
         self._list_ends = array("q", [-1, -1])
         self._ends = memoryview(self._list_ends)  # of list n: first slot at 2n, last at 2n + 1
+        self._handed_out = array("q")
+        self._counter = memoryview(self._handed_out)  # where what is due is laid out
+        self._due = 0
         self._waiting = 0
         self._used = 0
         self._free = -1
@@ -74,7 +89,7 @@ class DeadlineWheel:
         One whose deadline has passed is handed out by the next `advance`.
         """
         deadlines = _integers(deadlines_ms, "deadlines_ms")
-        handles = array("q", bytes(8 * len(deadlines)))
+        handles = array("q", [0]) * len(deadlines)
         if handles:
             self._add(deadlines, memoryview(handles))
         return handles
@@ -140,18 +155,27 @@ class DeadlineWheel:
         return cancelled
 
     def _advance(self, now_ms: int) -> array[int]:
+        self._due = 0
+        while self._ends[0] >= 0:
+            slot = self._ends[0]
+            self._unlink(slot)
+            self._hand_out(slot)
         while True:
             bucket = self._levels.take(now_ms)
             if bucket < 0:
                 break
+            due_ms = self._levels.finest.current_ms + self._levels.finest.tick_ms
             slot = self._ends[2 * (bucket + 1)]
             self._ends[2 * (bucket + 1)] = -1
             self._ends[2 * (bucket + 1) + 1] = -1
             while slot >= 0:
                 after = self._slots[slot * _WORDS + _AFTER]
-                self._link(slot, self._list_for(self._slots[slot * _WORDS]))
+                if self._slots[slot * _WORDS] < due_ms:
+                    self._hand_out(slot)
+                else:
+                    self._link(slot, self._list_for(self._slots[slot * _WORDS]))
                 slot = after
-        return self._hand_out()
+        return self._handed_out[: self._due]
 
     def _next_ms(self) -> int:
         if self._ends[0] >= 0:
@@ -166,38 +190,30 @@ class DeadlineWheel:
 
     # The raw steps.
 
-    def _hand_out(self) -> array[int]:
-        """Empty the list of what is due; return the handles."""
-        count = 0
-        slot = self._ends[0]
-        while slot >= 0:
-            count += 1
-            slot = self._slots[slot * _WORDS + _AFTER]
-        handles = array("q", bytes(8 * count))
-        if count:
-            self._fill(memoryview(handles))
-        return handles
-
-    def _fill(self, handles: memoryview) -> None:
-        slot = self._ends[0]
-        self._ends[0] = -1
-        self._ends[1] = -1
-        for n in range(handles.shape[0]):
-            after = self._slots[slot * _WORDS + _AFTER]
-            handles[n] = (self._slots[slot * _WORDS + _TAG] & _HIGH) | slot
-            self._release(slot)
-            slot = after
+    def _hand_out(self, slot: int) -> None:
+        """Put the handle of a slot that is in no list on the counter, and free the slot."""
+        if self._due == self._counter.shape[0]:
+            self._counter = memoryview(array("q"))
+            self._handed_out.frombytes(bytes(8 * max(1024, self._due)))
+            self._counter = memoryview(self._handed_out)
+        self._counter[self._due] = (self._slots[slot * _WORDS + _TAG] & _HIGH) | slot
+        self._due += 1
+        self._release(slot)
 
     def _reserve(self, count: int) -> None:
         """Make room for `count` more, so that filling cannot fail half way."""
         needed = self._waiting + count
         if needed > _MOST:
             raise OutOfRange(f"a DeadlineWheel holds at most {_MOST} timers; use a second one")
-        room = len(self._store) // _WORDS
+        room = self._slots.shape[0] // _WORDS
         if needed > room:
-            self._slots = memoryview(array("q"))  # an array grows while nobody looks into it
-            self._store.frombytes(bytes(8 * _WORDS * (max(needed, room + room // 8) - room)))
-            self._slots = memoryview(self._store)
+            more = bytearray(8 * _WORDS * (max(needed, room + room // 8) - room))
+            if room:
+                self._slots = memoryview(array("q"))  # it grows while nobody looks into it
+                self._store += more
+            else:
+                self._store = more
+            self._slots = memoryview(self._store).cast("q")
 
     def _list_for(self, deadline_ms: int) -> int:
         """The list for what is due then: 0 if it is due already."""

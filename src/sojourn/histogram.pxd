@@ -7,5 +7,5 @@ cdef class Histogram:
     cdef long long _total_us
     cdef long long _max_us
 
-    @cython.locals(us="long long", octave="long long")
-    cdef int record_ns(self, long long ns) except -1
+    @cython.locals(octave="long long")
+    cdef int record_us(self, long long us) except -1

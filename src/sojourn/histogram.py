@@ -46,13 +46,13 @@ class Histogram:
     __slots__ = ("_count", "_counts", "_max_us", "_total_us")
 
     def __init__(self) -> None:
-        self._counts = array("q", bytes(8 * _BUCKETS))
+        self._counts = memoryview(array("q", bytes(8 * _BUCKETS)))
         self._count = 0
         self._total_us = 0
         self._max_us = 0
 
-    def record_ns(self, ns: int) -> None:
-        us = ns // 1000 if ns > 0 else 0
+    def record_us(self, us: int) -> None:
+        us = max(us, 0)
         self._count += 1
         self._total_us += us
         if us > self._max_us:

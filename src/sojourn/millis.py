@@ -1,7 +1,7 @@
 """Milliseconds: checking them, and rounding to them. Nothing else in the project rounds time.
 
-Instants are integers of nanoseconds on the monotonic clock; the wheel counts in whole
-milliseconds. A deadline is rounded up, to the first tick by which the delay has wholly
+Clocks tell nanoseconds, a timer reckons in microseconds, the wheel counts whole milliseconds.
+The start of a delay is rounded up, and a deadline is rounded up, to the first tick by which the delay has wholly
 passed, and the present is rounded down, so nothing ever runs early:
 
     now = 7.3 ms, delay 5 ms, tick 1 ms        |  6 |  7 |  8 |  9 | 10 | 11 | 12 | 13 |
@@ -67,14 +67,11 @@ def checked_shape(tick_ms: Any, wheel_size: Any, start_ms: Any) -> tuple[int, in
     )
 
 
-def deadline_ms(now_ns: int, delay_ms: int, tick_ms: int) -> int:
-    """Return the first tick by which `delay_ms` has wholly passed, counted from `now_ns`."""
-    ticks = -((-now_ns) // 1_000_000)  # up to the next millisecond
-    if delay_ms > LIMIT_MS - ticks - tick_ms:
+def deadline_ms(now_us: int, delay_ms: int, tick_ms: int) -> int:
+    """Return the first tick by which `delay_ms` has wholly passed, counted from `now_us`."""
+    now_ms = -(-now_us // 1000)
+    if delay_ms > LIMIT_MS - now_ms - tick_ms:
         return LIMIT_MS - LIMIT_MS % tick_ms
-    return -(-(ticks + delay_ms) // tick_ms) * tick_ms
-
-
-def floor_ms(now_ns: int) -> int:
-    """Return the last whole millisecond at or before `now_ns`."""
-    return now_ns // 1_000_000
+    if tick_ms == 1:
+        return now_ms + delay_ms
+    return -(-(now_ms + delay_ms) // tick_ms) * tick_ms

@@ -10,7 +10,6 @@ cdef int CANCELLED
 
 
 cdef class Keeper:
-    @cython.locals(now_ns="long long")
     cdef int ended(self, DelayedOperation operation) except -1
     cdef object failed(self, DelayedOperation operation, str where, object error)
     cdef bint give_up(self, DelayedOperation operation) except -1
@@ -20,8 +19,9 @@ cdef class Watch:
     cdef Watch _next
     cdef Watch _prev
     cdef Watch _sibling
-    cdef Watch _watchers
+    cdef object _key
     cdef DelayedOperation _operation
+    cdef bint _is_first
 
 
 cdef class DelayedOperation(TimerTask):
@@ -34,7 +34,7 @@ cdef class DelayedOperation(TimerTask):
     cdef object _lock
     cdef Keeper _keeper
     cdef Watch _watches
-    cdef long long _started_ns
+    cdef long long _started_us
     cdef object _future
     cdef object _error
 
@@ -48,7 +48,7 @@ cdef class DelayedOperation(TimerTask):
     cdef bint signalled(self, Keeper keeper) except -1
 
     @cython.locals(completed=bint)
-    cdef bint _try_again(self, bint completed) except -1
+    cdef bint try_again(self, bint completed) except -1
 
     cdef bint end(self, int state) except -1
     cdef object _failed(self, str where, object error)

@@ -89,14 +89,15 @@ class Keeper:
 @cython.no_gc
 @cython.cclass
 class Watch:
-    """One operation's place in the list of those that watch one key."""
+    """One operation's place in the circle of those that watch one key."""
 
-    __slots__ = ("_next", "_operation", "_prev", "_sibling", "_watchers")
+    __slots__ = ("_is_first", "_key", "_next", "_operation", "_prev", "_sibling")
 
-    _next: Any  # in the key's list
+    _next: Any  # in the key's circle
     _prev: Any
+    _key: Any
+    _is_first: bool  # of its circle
     _sibling: Any  # the operation's next watch
-    _watchers: Any  # the list
     _operation: Any
 
 
@@ -123,7 +124,7 @@ class DelayedOperation(TimerTask):
         "_keeper",
         "_lock",
         "_own_lock",
-        "_started_ns",
+        "_started_us",
         "_state",
         "_trier",
         "_watches",
@@ -151,7 +152,7 @@ class DelayedOperation(TimerTask):
             self._trier = 0
             self._keeper = None
             self._watches = None
-            self._started_ns = 0
+            self._started_us = 0
             self._future = None
             self._error: BaseException | None = None
 
@@ -201,7 +202,7 @@ class DelayedOperation(TimerTask):
             completed = self.attempt()
         finally:
             self.leave()
-        return self._try_again(completed)
+        return self.try_again(completed)
 
     def safe_try_complete_or_else(self, action: Callable[[], object]) -> bool:
         """Try; if that fails run the action and try again, all under the operation's lock."""
@@ -213,7 +214,7 @@ class DelayedOperation(TimerTask):
                 completed = self.attempt()
         finally:
             self.leave()
-        return self._try_again(completed)
+        return self.try_again(completed)
 
     def cancel(self) -> bool:
         """Stop waiting, without completing; say whether the operation was waiting."""
@@ -275,9 +276,9 @@ class DelayedOperation(TimerTask):
         if self._own_lock is None:
             return self.safe_try_complete()
         self._again = True
-        return self._try_again(False)
+        return self.try_again(False)
 
-    def _try_again(self, completed: bool) -> bool:
+    def try_again(self, completed: bool) -> bool:
         while self._again and self._own_lock is not None and self._own_lock.try_acquire():
             try:
                 self._again = False

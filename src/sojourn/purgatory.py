@@ -4,18 +4,18 @@
 
       1. try                        done? then it never waits
       2. watch "a" and "b"          from here on a signal finds it
-      3. try again                  news may have come between 1 and 2, when nobody could know
+      3. try again                  if a signal came between 1 and 2, when it found nothing
       4. start the timeout
 
     check_and_complete("a")         try every operation that watches "a"
 
 What each operation hangs on:
 
-    "a" -> Watchers (root) <-> Watch <-> Watch <-> ...       one circle for each key
-    "b" -> Watchers (root) <-> Watch <-> ...
-                                 |
-             operation._watches -+-> _sibling -> ...         one chain for each operation
-             operation's timer links (task.py)
+    "a" -> first Watch <-> Watch <-> Watch <-> (first)       the watchers of a key: a circle
+    "b" -> first Watch <-> Watch <-> (first)
+                             |
+         operation._watches -+-> _sibling -> ...             the watches of an operation: a chain
+         operation's timer links (task.py)
 
 An operation that ends leaves every circle at once, along its own chain, and a key whose circle
 is empty vanishes: nothing dead is ever kept or counted, and there is nothing to purge.
@@ -107,6 +107,7 @@ class Purgatory(Keeper):
     __slots__ = (
         "__weakref__",
         "_cancelled",
+        "_checks",
         "_closed",
         "_completed",
         "_errors",
@@ -115,7 +116,7 @@ class Purgatory(Keeper):
         "_lock",
         "_owns_timer",
         "_waiting",
-        "_watchers_by_key",
+        "_watchers",
         "delayed",
         "name",
         "timer",
@@ -134,11 +135,12 @@ class Purgatory(Keeper):
         self.timer = Timer(clock, name=self.name) if timer is None else timer
         self._closed = False
         self._lock = ReentrantLock()
-        self._watchers_by_key: dict[Hashable, Watchers] = {}
+        self._watchers: dict[Hashable, Watch] = {}  # key -> the first of its circle
         #: Entries in all watch lists.
         self.watched = 0
         #: Operations with a running timeout.
         self.delayed = 0
+        self._checks = 0
         self._completed = 0
         self._expired = 0
         self._cancelled = 0
@@ -212,7 +214,7 @@ class Purgatory(Keeper):
         purgatory's own timer is running, unless called from inside one.
         """
         self._closed = True
-        dropped = sum(len(self.cancel_for_key(key)) for key in list(self._watchers_by_key))
+        dropped = sum(len(self.cancel_for_key(key)) for key in list(self._watchers))
         if self._owns_timer:
             self.timer.close()
         return dropped
@@ -230,49 +232,25 @@ class Purgatory(Keeper):
     # What operations tell their keeper.
 
     def ended(self, operation: DelayedOperation) -> None:
-        # The clock is read before the lock is taken: it may be the user's.
-        now_ns = self.timer.now_ns()
-        self._lock.acquire()
-        try:
-            self._unwatch(operation)
-            if operation._state == EXPIRED:
-                self._expired += 1
-                self._lateness.record_ns(now_ns - operation._expiration_ms * 1_000_000)
-            else:
-                self._completed += 1
-            if operation._armed:
-                self._waiting.record_ns(now_ns - operation._started_ns)
-                self._stop_timeout(operation)
-            else:
-                self._waiting.record_ns(0)
-        finally:
-            self._lock.release()
+        self._unwatch(operation)
+        self._count_end(operation, self.timer.now_us())
 
     def failed(self, operation: DelayedOperation, where: str, error: BaseException) -> None:
-        self._lock.acquire()
-        self._errors += 1
-        self._lock.release()
+        self._count_error()
 
     def give_up(self, operation: DelayedOperation) -> bool:
-        if operation._keeper is not self or not cancel_claim(operation):
+        if not self._disown(operation):
             return False
-        future = operation._future
-        self._lock.acquire()
-        try:
-            operation._keeper = None
-            operation._future = None
-            self._unwatch(operation)
-            self._stop_timeout(operation)
-            self._cancelled += 1
-        finally:
-            self._lock.release()
+        self._unwatch(operation)
+        future, operation._future = operation._future, None
         if future is not None:
             future.cancel()
         return True
 
-    # Submission and signalling.
+    # Submitting and signalling.
 
     def _check(self, key: Hashable) -> int:
+        self._count_check()
         completed = 0
         interrupt: BaseException | None = None
         for operation in self._watching(key):
@@ -301,13 +279,16 @@ class Purgatory(Keeper):
             # operation on a list in between leaves its mark instead of waiting (KAFKA-8334).
             operation.enter()
             try:
+                checks = self._checks
                 completed = operation.attempt()
                 if not completed:
                     self._watch(operation, keys)
-                    completed = operation.attempt()
+                    if self._checks != checks:  # a signal may have come too early to find it
+                        completed = operation.attempt()
             finally:
                 operation.leave()
-            completed = operation._try_again(completed)
+            if operation._again:
+                completed = operation.try_again(completed)
             if operation._state == PENDING:
                 self._start_timeout(operation)
         except BaseException:
@@ -315,22 +296,13 @@ class Purgatory(Keeper):
             raise
         return completed
 
-    def _admit(self, operation: DelayedOperation) -> bool:
-        """Make the operation ours, or say why not; False if it has ended already."""
-        self._lock.acquire()
-        try:
-            if self._closed:
-                raise Closed(f"purgatory {self.name!r} is closed; make a new one")
-            if operation._state == CANCELLED:
-                operation._state = PENDING
-            elif operation._state != PENDING:
-                return False
-            elif operation._keeper is not None or operation._list is not None:
-                raise AlreadyWaiting(f"{operation!r} waits already; cancel it first")
-            operation._keeper = self
-        finally:
-            self._lock.release()
-        return True
+    def _start_timeout(self, operation: DelayedOperation) -> None:
+        now_us = self.timer.now_us()
+        if self._arm(operation, now_us):
+            self.timer.schedule(operation, operation._delay_ms, now_us)
+            # It may have ended between the two steps; then it must not stay on the timer.
+            if operation._state != PENDING or operation._keeper is not self:
+                detach(operation)
 
     def _watch(self, operation: DelayedOperation, keys: Any) -> None:
         self._lock.acquire()
@@ -338,110 +310,129 @@ class Purgatory(Keeper):
             for key in keys:
                 if operation._state != PENDING or operation._keeper is not self:
                     break  # another thread has ended it
-                watchers = self._watchers_by_key.get(key)
-                if watchers is None:
-                    watchers = new_watchers(key)
-                    self._watchers_by_key[key] = watchers
-                last = watchers._prev
-                if last._operation is operation:
+                first = self._watchers.get(key)
+                if first is not None and first._prev._operation is operation:
                     continue  # the same key twice
                 watch = Watch.__new__(Watch)
                 watch._operation = operation
-                watch._watchers = watchers
+                watch._key = key
+                watch._is_first = first is None
+                if first is None:
+                    watch._prev = watch
+                    watch._next = watch
+                    self._watchers[key] = watch
+                else:
+                    last = first._prev
+                    watch._prev = last
+                    watch._next = first
+                    last._next = watch
+                    first._prev = watch
                 watch._sibling = operation._watches
-                watch._prev = last
-                watch._next = watchers
-                last._next = watch
-                watchers._prev = watch
                 operation._watches = watch
                 self.watched += 1
         finally:
             self._lock.release()
 
     def _unwatch(self, operation: DelayedOperation) -> None:
-        """Take the operation out of every list; the lock is held."""
+        """Take the operation out of every list."""
+        self._lock.acquire()
         watch = operation._watches
         operation._watches = None
         while watch is not None:
-            before = watch._prev
             after = watch._next
-            before._next = after
-            after._prev = before
+            if after is watch:
+                del self._watchers[watch._key]
+            else:
+                before = watch._prev
+                before._next = after
+                after._prev = before
+                if watch._is_first:
+                    after._is_first = True
+                    self._watchers[after._key] = after
             watch._next = None
             watch._prev = None
-            if before is after:  # only the root is left
-                watchers = watch._watchers
-                del self._watchers_by_key[watchers.key]
-                watchers._next = None
-                watchers._prev = None
-            watch._watchers = None
             watch._operation = None
             watch = watch._sibling
             self.watched -= 1
+        self._lock.release()
 
     def _watching(self, key: Hashable) -> list[DelayedOperation]:
         """The operations on the key, in the order they came."""
         found: list[DelayedOperation] = []
-        _check_hashable((key,))
         self._lock.acquire()
         try:
-            watchers = self._watchers_by_key.get(key)
-            if watchers is not None:
-                watch = watchers._next
-                while watch is not watchers:
+            first = self._watchers.get(key)
+            if first is not None:
+                found.append(first._operation)
+                watch = first._next
+                while watch is not first:
                     found.append(watch._operation)
                     watch = watch._next
+        except TypeError:
+            _check_hashable((key,))
+            raise
         finally:
             self._lock.release()
         return found
 
-    def _start_timeout(self, operation: DelayedOperation) -> None:
-        now_ns = self.timer.now_ns()
-        if self._arm(operation, now_ns):
-            self.timer.schedule(operation, operation._delay_ms, now_ns)
-            # It may have ended between the two steps; then it must not stay on the timer.
-            if operation._state != PENDING or operation._keeper is not self:
-                detach(operation)
+    # The atomic steps.
 
-    def _arm(self, operation: DelayedOperation, now_ns: int) -> bool:
-        """Note that the operation's time runs from now; False if it has ended."""
-        self._lock.acquire()
-        try:
-            if operation._state != PENDING or operation._keeper is not self:
-                return False
-            if self._closed:
-                raise Closed(f"purgatory {self.name!r} was closed as the operation came in")
-            operation._armed = True
-            operation._started_ns = now_ns
-            self.delayed += 1
-        finally:
-            self._lock.release()
+    def _admit(self, operation: DelayedOperation) -> bool:
+        """Make the operation ours, or say why not; False if it has ended already."""
+        if self._closed:
+            raise Closed(f"purgatory {self.name!r} is closed; make a new one")
+        if operation._state == CANCELLED:
+            operation._state = PENDING
+        elif operation._state != PENDING:
+            return False
+        elif operation._keeper is not None or operation._list is not None:
+            raise AlreadyWaiting(f"{operation!r} waits already; cancel it first")
+        operation._keeper = self
         return True
 
-    def _stop_timeout(self, operation: DelayedOperation) -> None:
+    def _arm(self, operation: DelayedOperation, now_us: int) -> bool:
+        """Note that the operation's time runs from now; False if it has ended."""
+        if operation._state != PENDING or operation._keeper is not self:
+            return False
+        if self._closed:
+            raise Closed(f"purgatory {self.name!r} was closed as the operation came in")
+        operation._armed = True
+        operation._started_us = now_us
+        self.delayed += 1
+        return True
+
+    def _disown(self, operation: DelayedOperation) -> bool:
+        """Be the one who cancels the operation; False if it has ended or is not ours."""
+        if operation._state != PENDING or operation._keeper is not self:
+            return False
+        operation._state = CANCELLED
+        operation._keeper = None
+        if operation._list is not None:
+            unlink(operation)
+        self._cancelled += 1
         if operation._armed:
             operation._armed = False
             self.delayed -= 1
+        return True
 
+    def _count_end(self, operation: DelayedOperation, now_us: int) -> None:
+        if operation._state == EXPIRED:
+            self._expired += 1
+            self._lateness.record_us(now_us - operation._expiration_ms * 1000)
+        else:
+            self._completed += 1
+        if operation._armed:
+            operation._armed = False
+            self.delayed -= 1
+            self._waiting.record_us(now_us - operation._started_us)
+        else:
+            self._waiting.record_us(0)
 
-@cython.no_gc
-@cython.cclass
-class Watchers(Watch):
-    """The root of the circle of those who watch one key."""
+    def _count_error(self) -> None:
+        self._errors += 1
 
-    __slots__ = ("key",)
-
-    key: Hashable
-
-
-def new_watchers(key: Hashable) -> Watchers:
-    """Make the empty circle for a key."""
-    watchers = Watchers.__new__(Watchers)
-    watchers.key = key
-    watchers._next = watchers
-    watchers._prev = watchers
-    watchers._operation = None
-    return watchers
+    def _count_check(self) -> None:
+        self._checks += 1
 
 
 class _Cancelling:
@@ -482,18 +473,7 @@ def _check_hashable(keys: Any) -> None:
         raise WrongType(f"key {key!r} is not hashable; use a tuple or a string") from None
 
 
-# The atomic steps.
-
-
-def cancel_claim(operation: DelayedOperation) -> bool:
-    """Be the one who cancels the operation, and take it off its timer; False if too late."""
-    if operation._state != PENDING:
-        return False
-    operation._state = CANCELLED
-    if operation._list is not None:
-        unlink(operation)
-    return True
-
-
 if not cython.compiled:
-    GUARD.protect(globals(), "cancel_claim")
+    GUARD.protect(
+        Purgatory, "_admit", "_arm", "_disown", "_count_end", "_count_error", "_count_check"
+    )

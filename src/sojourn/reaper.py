@@ -106,15 +106,12 @@ class Reaper:
                     self._expired.notify_all()
             if timer.has_ready() and not self._run.locked():
                 return True
-            next_ms = timer.next_expiration_ms
-            if next_ms is not None:
-                wait_s = (next_ms * 1_000_000 - timer.now_ns()) / 1e9
-                if wait_s > 0:
-                    self._bell.acquire(timeout=min(wait_s, threading.TIMEOUT_MAX))
-            elif self._stopping:
+            if self._stopping and not len(timer):
                 return False
-            else:
-                self._bell.acquire()
+            # With nothing waiting the next moment is ages away, and the wait as long as it can be.
+            wait_s = timer.next_ms() / 1e3 - timer.clock.now_ns() / 1e9
+            if wait_s > 0:
+                self._bell.acquire(timeout=min(wait_s, threading.TIMEOUT_MAX))
 
 
 @contextlib.contextmanager

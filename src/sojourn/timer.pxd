@@ -1,16 +1,18 @@
 cimport cython
 
+from sojourn.clock cimport Driven, ManualClock
 from sojourn.task cimport TimerTask, TimerTaskList
 from sojourn.wheel cimport TimingWheel
 
 
-cdef class Timer:
+cdef class Timer(Driven):
     cdef object __weakref__
     cdef readonly str name
     cdef readonly object clock
     cdef readonly long long errors
     cdef readonly long long expired_buckets
     cdef bint _on_system_clock
+    cdef ManualClock _hand_moved
     cdef bint _closed
     cdef TimingWheel _wheel
     cdef TimerTaskList _ready
@@ -20,17 +22,21 @@ cdef class Timer:
     cdef object _driver
     cdef long long _asked
 
-    cpdef long long now_ns(self) except? -1
+    cpdef long long now_us(self) except? -1
+    cdef long long _floor_ms(self) except? -1
 
     cdef int _add(self, TimerTask task) except -1
 
     @cython.locals(placed=int)
-    cdef int schedule(self, TimerTask task, long long delay_ms, long long now_ns) except -1
+    cdef int schedule(self, TimerTask task, long long delay_ms, long long now_us) except -1
 
     @cython.locals(placed=int)
-    cdef int _place(self, TimerTask task, long long delay_ms, long long now_ns) except -1
+    cdef int _place(self, TimerTask task, long long delay_ms, long long now_us) except -1
 
     cdef long long _take_submissions(self) except -1
     cdef TimerTask _take_submitted(self)
     cdef bint _shut(self) except -1
-    cdef object _run(self, TimerTask task)
+    cdef int _run(self, TimerTask task) except -1
+
+    @cython.locals(task=TimerTask)
+    cdef int _run_all(self) except -1

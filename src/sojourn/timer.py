@@ -22,11 +22,11 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
 from sojourn._guard import GUARD
-from sojourn.clock import SystemClock
 
 if cython.compiled:
     from cython.cimports.cpython.time import monotonic_ns
-    from cython.cimports.sojourn.millis import checked_ms, deadline_ms, floor_ms
+    from cython.cimports.sojourn.clock import Driven, ManualClock, SystemClock
+    from cython.cimports.sojourn.millis import checked_ms, deadline_ms
     from cython.cimports.sojourn.task import (
         RELEASED,
         TimerTask,
@@ -40,7 +40,8 @@ if cython.compiled:
 else:
     from time import monotonic_ns
 
-    from sojourn.millis import checked_ms, deadline_ms, floor_ms
+    from sojourn.clock import Driven, ManualClock, SystemClock
+    from sojourn.millis import checked_ms, deadline_ms
     from sojourn.task import RELEASED, TimerTask, TimerTaskList, link, new_task, pop, unlink
     from sojourn.wheel import DUE, WAITING, TimingWheel
 
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("sojourn")
 
 
-class Timer:
+class Timer(Driven):
     """Runs tasks after their delay: never early, in deadline order, off the clock's thread.
 
     With the system clock (the default) background threads do the work, started at the first
@@ -68,7 +69,8 @@ class Timer:
         "_closed",
         "_driver",
         "_executor",
-                "_on_system_clock",
+                "_hand_moved",
+        "_on_system_clock",
         "_ready",
         "_submitted",
         "_tick_ms",
@@ -99,8 +101,9 @@ class Timer:
         self.clock = clock
         self.errors = 0
         self._on_system_clock = type(clock) is SystemClock
+        self._hand_moved = clock if type(clock) is ManualClock else None
         self._closed = False
-        self._wheel = TimingWheel(tick_ms, wheel_size, floor_ms(clock.now_ns()))
+        self._wheel = TimingWheel(tick_ms, wheel_size, self._floor_ms())
         self._tick_ms = tick_ms
         self._ready = TimerTaskList(self._wheel._counter, True)
         self._executor = executor
@@ -181,7 +184,7 @@ class Timer:
 
     def turn(self) -> int:
         """Move what is due by now from the wheel to the ready list; return buckets expired."""
-        expired = self._wheel.expire(floor_ms(self.now_ns()), self._ready, None)
+        expired = self._wheel.expire(self._floor_ms(), self._ready, None)
         self.expired_buckets += expired
         return expired
 
@@ -199,38 +202,43 @@ class Timer:
             for _ in range(self._take_submissions()):
                 self._executor.submit(self._run_submitted)
             return
-        while True:
-            task = pop(self._ready)
-            if task is None:
-                return
-            self._run(task)
+        self._run_all()
 
-    @property
-    def next_expiration_ms(self) -> int | None:
-        """When the wheel next needs turning; None when nothing waits."""
-        return self._wheel.next_expiration_ms
+    def next_ms(self) -> int:
+        """When the wheel next needs turning; EMPTY when nothing waits."""
+        return self._wheel.next_ms()
 
-    def now_ns(self) -> int:
-        """The time on the timer's clock."""
+    def now_us(self) -> int:
+        """The time on the timer's clock, rounded up to the microsecond."""
         if self._on_system_clock:
-            return monotonic_ns()
-        return self.clock.now_ns()
+            return (monotonic_ns() + 999) // 1000
+        if self._hand_moved is not None:
+            return self._hand_moved._now_ms * 1000
+        return -(-self.clock.now_ns() // 1000)
+
+    def _floor_ms(self) -> int:
+        """The last whole millisecond that has passed."""
+        if self._on_system_clock:
+            return monotonic_ns() // 1_000_000
+        if self._hand_moved is not None:
+            return self._hand_moved._now_ms
+        return self.clock.now_ns() // 1_000_000
 
     def _add(self, task: TimerTask) -> None:
-        self.schedule(task, task._delay_ms, self.now_ns())
+        self.schedule(task, task._delay_ms, self.now_us())
 
     # For the purgatory.
 
-    def schedule(self, task: TimerTask, delay_ms: int, now_ns: int) -> int:
+    def schedule(self, task: TimerTask, delay_ms: int, now_us: int) -> int:
         """Add the task with this delay from now, and wake the driver if that changes its plans."""
-        placed = self._place(task, delay_ms, now_ns)
+        placed = self._place(task, delay_ms, now_us)
         if placed != WAITING:
             self._driver.wake()
         return placed
 
     # The atomic steps.
 
-    def _place(self, task: TimerTask, delay_ms: int, now_ns: int) -> int:
+    def _place(self, task: TimerTask, delay_ms: int, now_us: int) -> int:
         if self._closed:
             raise Closed(f"timer {self.name!r} is closed; make a new one")
         if task._run is RELEASED:
@@ -241,10 +249,10 @@ class Timer:
         self._wheel.leave(task)
         placed = DUE
         if delay_ms > 0:
-            task._expiration_ms = deadline_ms(now_ns, delay_ms, self._tick_ms)
+            task._expiration_ms = deadline_ms(now_us, delay_ms, self._tick_ms)
             placed = self._wheel.put(task, task._expiration_ms)
         else:
-            task._expiration_ms = floor_ms(now_ns) + delay_ms
+            task._expiration_ms = now_us // 1000 + delay_ms
         if placed == DUE:
             link(self._ready, task)
         return placed
@@ -269,6 +277,13 @@ class Timer:
         return was_closed
 
     # Running.
+
+    def _run_all(self) -> None:
+        while True:
+            task = pop(self._ready)
+            if task is None:
+                break
+            self._run(task)
 
     def _run_submitted(self) -> None:
         task = self._take_submitted()
