@@ -1,4 +1,4 @@
-"""Stand-ins for the few names of the `cython` module that our sources use, for running without it."""
+"""Stand-ins for the few names of the `cython` module that our sources use, to run without it."""
 
 from collections.abc import Callable
 from typing import TypeVar

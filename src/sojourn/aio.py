@@ -1,4 +1,4 @@
-"""Timer and purgatory for asyncio: driven by the running loop, no thread. Seconds, as asyncio has it.
+"""Timer and purgatory for asyncio: driven by the running loop, no thread; in seconds.
 
     purgatory = aio.Purgatory()
     paid = await purgatory.wait(order.is_paid, keys=[order.id], timeout=30)

@@ -121,11 +121,11 @@ class DeadlineWheel:
     # The atomic steps.
 
     def _add(self, deadlines_ms: memoryview, handles: memoryview) -> None:
-        for n in range(deadlines_ms.shape[0]):
+        for n in range(len(deadlines_ms)):
             if not -LIMIT_MS <= deadlines_ms[n] <= LIMIT_MS:
                 checked_ms(deadlines_ms[n], f"deadlines_ms[{n}]")
-        self._reserve(deadlines_ms.shape[0])
-        for n in range(deadlines_ms.shape[0]):
+        self._reserve(len(deadlines_ms))
+        for n in range(len(deadlines_ms)):
             if self._free >= 0:
                 slot = self._free
                 self._free = self._slots[slot * _WORDS + _AFTER]
@@ -135,17 +135,17 @@ class DeadlineWheel:
             self._slots[slot * _WORDS] = deadlines_ms[n]
             handles[n] = (self._slots[slot * _WORDS + _TAG] & _HIGH) | slot
             self._link(slot, self._list_for(deadlines_ms[n]))
-        self._waiting += deadlines_ms.shape[0]
+        self._waiting += len(deadlines_ms)
 
     def _cancel(self, handles: memoryview) -> int:
-        for n in range(handles.shape[0]):
+        for n in range(len(handles)):
             if handles[n] < 0 or (handles[n] & _LOW) >= self._used:
                 raise OutOfRange(
                     f"handles[{n}] is {handles[n]}, which this wheel never gave out; "
                     "nothing was cancelled"
                 )
         cancelled = 0
-        for n in range(handles.shape[0]):
+        for n in range(len(handles)):
             slot = handles[n] & _LOW
             tag = self._slots[slot * _WORDS + _TAG]
             if (tag & _HIGH) == (handles[n] & _HIGH) and tag & _LOW:
@@ -192,7 +192,7 @@ class DeadlineWheel:
 
     def _hand_out(self, slot: int) -> None:
         """Put the handle of a slot that is in no list on the counter, and free the slot."""
-        if self._due == self._counter.shape[0]:
+        if self._due == len(self._counter):
             self._counter = memoryview(array("q"))
             self._handed_out.frombytes(bytes(8 * max(1024, self._due)))
             self._counter = memoryview(self._handed_out)
@@ -205,7 +205,7 @@ class DeadlineWheel:
         needed = self._waiting + count
         if needed > _MOST:
             raise OutOfRange(f"a DeadlineWheel holds at most {_MOST} timers; use a second one")
-        room = self._slots.shape[0] // _WORDS
+        room = len(self._slots) // _WORDS
         if needed > room:
             more = bytearray(8 * _WORDS * (max(needed, room + room // 8) - room))
             if room:
@@ -218,7 +218,7 @@ class DeadlineWheel:
     def _list_for(self, deadline_ms: int) -> int:
         """The list for what is due then: 0 if it is due already."""
         bucket = self._levels.place(deadline_ms)
-        if 2 * (bucket + 1) >= self._ends.shape[0]:  # a new level
+        if 2 * (bucket + 1) >= len(self._ends):  # a new level
             self._ends = memoryview(array("q"))
             self._list_ends.extend([-1, -1] * (bucket + 2 - len(self._list_ends) // 2))
             self._ends = memoryview(self._list_ends)
@@ -234,7 +234,9 @@ class DeadlineWheel:
             self._ends[2 * number] = slot
         self._slots[slot * _WORDS + _AFTER] = -1
         self._slots[slot * _WORDS + _BEFORE] = tail
-        self._slots[slot * _WORDS + _TAG] = (self._slots[slot * _WORDS + _TAG] & _HIGH) | (number + 1)
+        self._slots[slot * _WORDS + _TAG] = (self._slots[slot * _WORDS + _TAG] & _HIGH) | (
+            number + 1
+        )
 
     def _unlink(self, slot: int) -> None:
         """Take the slot out of its list."""
@@ -253,7 +255,9 @@ class DeadlineWheel:
     def _release(self, slot: int) -> None:
         """Make the slot free, for a next generation."""
         self._slots[slot * _WORDS + _AFTER] = self._free
-        self._slots[slot * _WORDS + _TAG] = (self._slots[slot * _WORDS + _TAG] + _ONE_GENERATION) & _HIGH
+        self._slots[slot * _WORDS + _TAG] = (
+            self._slots[slot * _WORDS + _TAG] + _ONE_GENERATION
+        ) & _HIGH
         self._free = slot
         self._waiting -= 1
 

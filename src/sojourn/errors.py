@@ -1,4 +1,4 @@
-"""What can go wrong, under one base class; each also is the built-in error a Python user expects."""
+"""What can go wrong, under one base class; each is also the built-in error that users expect."""
 
 
 class SojournError(Exception):

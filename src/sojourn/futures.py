@@ -6,6 +6,7 @@ It completes when every future is done. At the deadline it fails those that are 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 class DelayedFuture(DelayedOperation):
     """Waits for all of `futures`; `on_done(futures)` is called once, when all are done.
 
-        wait = DelayedFuture([a, b, c], timeout_ms=500, on_done=respond)
-        wait.watch_in(purgatory)
+    wait = DelayedFuture([a, b, c], timeout_ms=500, on_done=respond)
+    wait.watch_in(purgatory)
     """
 
     def __init__(
@@ -58,9 +59,5 @@ class DelayedFuture(DelayedOperation):
             self._on_done(self.futures)
 
     def _fail(self, future: Future[Any]) -> None:
-        try:
-            future.set_exception(
-                TimeoutError(f"not done within the {self.timeout_ms} ms that {self!r} waited")
-            )
-        except InvalidStateError:  # done in the meantime
-            pass
+        with contextlib.suppress(InvalidStateError):  # done in the meantime
+            future.set_exception(TimeoutError(f"not done within {self.timeout_ms} ms"))

@@ -10,12 +10,13 @@ eighth of the truth:
 from __future__ import annotations
 
 from array import array
-from typing import NamedTuple
+from dataclasses import dataclass
 
 _BUCKETS = 16 + 60 * 8
 
 
-class HistogramSnapshot(NamedTuple):
+@dataclass(frozen=True)
+class HistogramSnapshot:
     """Durations seen so far, in milliseconds."""
 
     count: int
@@ -35,8 +36,9 @@ class HistogramSnapshot(NamedTuple):
 
     def __repr__(self) -> str:
         return (
-            f"<{self.count} durations: mean {self.mean_ms:.3f} ms, p50 {self.percentile_ms(50):.3f}, "
-            f"p99 {self.percentile_ms(99):.3f}, max {self.max_ms:.3f}>"
+            f"<{self.count} durations: mean {self.mean_ms:.3f} ms, "
+            f"p50 {self.percentile_ms(50):.3f}, p99 {self.percentile_ms(99):.3f}, "
+            f"max {self.max_ms:.3f}>"
         )
 
 

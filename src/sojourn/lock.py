@@ -22,9 +22,9 @@ import threading
 from typing import Any
 
 if cython.compiled:
-    from cython.cimports.cpython.pythread import (
-        PyThread_get_thread_ident as get_ident,
-    )
+    from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
+else:
+    from threading import get_ident
 
 
 @cython.freelist(64)

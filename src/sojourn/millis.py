@@ -1,12 +1,12 @@
 """Milliseconds: checking them, and rounding to them. Nothing else in the project rounds time.
 
 Clocks tell nanoseconds, a timer reckons in microseconds, the wheel counts whole milliseconds.
-The start of a delay is rounded up, and a deadline is rounded up, to the first tick by which the delay has wholly
-passed, and the present is rounded down, so nothing ever runs early:
+The start of a delay is rounded up, and so is its deadline, to the first tick by which the delay
+has wholly passed; the present is rounded down. So nothing ever runs early:
 
-    now = 7.3 ms, delay 5 ms, tick 1 ms        |  6 |  7 |  8 |  9 | 10 | 11 | 12 | 13 |
-    wholly passed at 12.3 ms -> deadline 13             ^ now                   ^    ^ deadline
-                                                                             12.3
+    | 6   | 7   | 8   | 9   | 10  | 11  | 12  | 13  |      tick 1 ms, delay 5 ms
+            ^ now: 7.3                    ^     ^
+                         wholly passed: 12.3    the deadline: 13
 """
 
 from __future__ import annotations
@@ -51,9 +51,7 @@ def checked_count(value: Any, name: str, least: int, most: int, advice: str) -> 
     except TypeError:
         raise WrongType(f"{name} must be an integer ≥ {least}, got {found!r}; {advice}") from None
     if not least <= value <= most:
-        raise OutOfRange(
-            f"{name} must be an integer ≥ {least} and ≤ {most}, got {found}; {advice}"
-        )
+        raise OutOfRange(f"{name} must be an integer ≥ {least} and ≤ {most}, got {found}; {advice}")
     return value  # type: ignore[no-any-return]
 
 
@@ -65,6 +63,16 @@ def checked_shape(tick_ms: Any, wheel_size: Any, start_ms: Any) -> tuple[int, in
         checked_count(wheel_size, "wheel_size", 2, 2**20, advice),
         checked_ms(start_ms, "start_ms"),
     )
+
+
+def ceil_us(ns: int) -> int:
+    """Return the first whole microsecond at or after `ns`."""
+    return -(-ns // 1000)
+
+
+def floor_ms(ns: int) -> int:
+    """Return the last whole millisecond at or before `ns`."""
+    return ns // 1_000_000
 
 
 def deadline_ms(now_us: int, delay_ms: int, tick_ms: int) -> int:

@@ -43,13 +43,13 @@ if cython.compiled:
     from cython.cimports.cpython.pythread import (
         PyThread_get_thread_ident as get_ident,
     )
-    from cython.cimports.sojourn.lock import ReentrantLock, new_lock
+    from cython.cimports.sojourn.lock import new_lock
     from cython.cimports.sojourn.millis import checked_ms
     from cython.cimports.sojourn.task import TimerTask, detach, unlink
 else:
     from threading import get_ident
 
-    from sojourn.lock import ReentrantLock, new_lock
+    from sojourn.lock import new_lock
     from sojourn.millis import checked_ms
     from sojourn.task import TimerTask, detach, unlink
 
@@ -130,6 +130,7 @@ class DelayedOperation(TimerTask):
         "_watches",
     )
 
+    _lock: Any  # the user's, or None
     _watches: Any
     _future: Any
     _keeper: Any
@@ -223,7 +224,7 @@ class DelayedOperation(TimerTask):
             return self._keeper is not None or self._list is not None
         keeper = self._keeper
         if keeper is not None:
-            return keeper.give_up(self)
+            return bool(keeper.give_up(self))
         return detach(self) is not None
 
     def run(self) -> None:
@@ -343,9 +344,7 @@ def claim(operation: DelayedOperation, state: int) -> bool:
     under way when it was cancelled, or it would end twice.
     """
     if operation._state != PENDING and not (
-        operation._state == CANCELLED
-        and state == COMPLETED
-        and operation._trier != get_ident()
+        operation._state == CANCELLED and state == COMPLETED and operation._trier != get_ident()
     ):
         return False
     operation._state = state

@@ -34,7 +34,8 @@ except ImportError:  # pragma: no cover - depends on what is installed
 import weakref
 from collections.abc import Hashable, Iterable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sojourn._guard import GUARD
 from sojourn.errors import AlreadyWaiting, Closed, OutOfRange, WrongType
@@ -83,7 +84,8 @@ class AnyFuture(Protocol):
     def set_exception(self, exception: Any, /) -> None: ...
 
 
-class PurgatoryMetrics(NamedTuple):
+@dataclass(frozen=True)
+class PurgatoryMetrics:
     """A purgatory's counts at one moment."""
 
     watched: int
@@ -175,7 +177,7 @@ class Purgatory(Keeper):
     def submit_into(
         self, future: AnyFuture, operation: DelayedOperation, keys: Iterable[Hashable]
     ) -> None:
-        """Do the same with a future of the caller's, also asyncio's; it is not watched for cancel."""
+        """Do the same with a future of the caller's, also asyncio's; cancelling is up to them."""
         if not isinstance(operation, DelayedOperation):
             raise WrongType(f"operation must be a DelayedOperation, got {operation!r}")
         keys = _checked_keys(keys)

@@ -96,7 +96,7 @@ class TimerTask:
             callback()
 
     def cancel(self) -> bool:
-        """Take the task out of its wheel or timer; say whether it was waiting and now never runs."""
+        """Take the task out of its wheel or timer; True if it was waiting, and now never runs."""
         if not cython.compiled and GUARD.held_here():
             GUARD.put_off(self.cancel)
             return self._list is not None
@@ -188,7 +188,7 @@ def unlink(task: TimerTask) -> None:
 
 def pop(tasks: TimerTaskList) -> TimerTask | None:
     """Take the first task out of the list; None when it is empty."""
-    first = tasks._next
+    first: TimerTask = tasks._next
     if first is tasks:
         return None
     unlink(first)

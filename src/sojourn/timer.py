@@ -26,7 +26,7 @@ from sojourn._guard import GUARD
 if cython.compiled:
     from cython.cimports.cpython.time import monotonic_ns
     from cython.cimports.sojourn.clock import Driven, ManualClock, SystemClock
-    from cython.cimports.sojourn.millis import checked_ms, deadline_ms
+    from cython.cimports.sojourn.millis import ceil_us, checked_ms, deadline_ms, floor_ms
     from cython.cimports.sojourn.task import (
         RELEASED,
         TimerTask,
@@ -41,7 +41,7 @@ else:
     from time import monotonic_ns
 
     from sojourn.clock import Driven, ManualClock, SystemClock
-    from sojourn.millis import checked_ms, deadline_ms
+    from sojourn.millis import ceil_us, checked_ms, deadline_ms, floor_ms
     from sojourn.task import RELEASED, TimerTask, TimerTaskList, link, new_task, pop, unlink
     from sojourn.wheel import DUE, WAITING, TimingWheel
 
@@ -69,7 +69,7 @@ class Timer(Driven):
         "_closed",
         "_driver",
         "_executor",
-                "_hand_moved",
+        "_hand_moved",
         "_on_system_clock",
         "_ready",
         "_submitted",
@@ -211,18 +211,18 @@ class Timer(Driven):
     def now_us(self) -> int:
         """The time on the timer's clock, rounded up to the microsecond."""
         if self._on_system_clock:
-            return (monotonic_ns() + 999) // 1000
+            return ceil_us(monotonic_ns())
         if self._hand_moved is not None:
             return self._hand_moved._now_ms * 1000
-        return -(-self.clock.now_ns() // 1000)
+        return ceil_us(self.clock.now_ns())
 
     def _floor_ms(self) -> int:
         """The last whole millisecond that has passed."""
         if self._on_system_clock:
-            return monotonic_ns() // 1_000_000
+            return floor_ms(monotonic_ns())
         if self._hand_moved is not None:
             return self._hand_moved._now_ms
-        return self.clock.now_ns() // 1_000_000
+        return floor_ms(self.clock.now_ns())
 
     def _add(self, task: TimerTask) -> None:
         self.schedule(task, task._delay_ms, self.now_us())
@@ -266,7 +266,7 @@ class Timer(Driven):
 
     def _take_submitted(self) -> TimerTask | None:
         self._submitted -= 1
-        task = self._ready._next
+        task: TimerTask = self._ready._next
         if task is self._ready:  # cancelled since
             return None
         unlink(task)

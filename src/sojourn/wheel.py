@@ -31,7 +31,7 @@ try:
 except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from sojourn._guard import GUARD
 
@@ -60,7 +60,8 @@ WAITING = 1  # added
 EARLIEST = 2  # added, and its bucket is now the first to expire
 
 
-class BucketSnapshot(NamedTuple):
+@dataclass(frozen=True)
+class BucketSnapshot:
     """One bucket in use: which slot of its level, when it expires, what is in it."""
 
     index: int
@@ -68,7 +69,8 @@ class BucketSnapshot(NamedTuple):
     tasks: tuple[TimerTask, ...]
 
 
-class LevelSnapshot(NamedTuple):
+@dataclass(frozen=True)
+class LevelSnapshot:
     """One level: its tick, its span, its own time, and its buckets in use in order of expiry."""
 
     tick_ms: int
@@ -77,7 +79,8 @@ class LevelSnapshot(NamedTuple):
     buckets: tuple[BucketSnapshot, ...]
 
 
-class WheelSnapshot(NamedTuple):
+@dataclass(frozen=True)
+class WheelSnapshot:
     """A wheel at one moment, level 0 (the finest) first. Printing it draws it."""
 
     levels: tuple[LevelSnapshot, ...]
@@ -171,7 +174,7 @@ class TimingWheel:
         task._expiration_ms = expiration_ms
         return self.put(task, expiration_ms)
 
-    def expire(self, now_ms: int, ready: TimerTaskList | None, out: list[TimerTask]) -> int:
+    def expire(self, now_ms: int, ready: TimerTaskList | None, out: list[TimerTask] | None) -> int:
         """Expire every bucket up to `now_ms`, in order; return how many buckets that was.
 
         What is due goes to the list `ready`, or if that is None to `out`.
@@ -189,10 +192,10 @@ class TimingWheel:
                 unlink(task)
                 if task._expiration_ms >= due_ms:
                     self.put(task, task._expiration_ms)
-                elif ready is None:
-                    out.append(task)
-                else:
+                elif ready is not None:
                     link(ready, task)
+                elif out is not None:
+                    out.append(task)
 
     def next_ms(self) -> int:
         """When the first bucket that holds anything expires, or EMPTY.
@@ -224,7 +227,7 @@ class TimingWheel:
         self,
     ) -> list[tuple[tuple[int, int, int], list[tuple[int, int, list[TimerTask]]]]]:
         found = []
-        level = self._levels.finest
+        level: Level | None = self._levels.finest
         while level is not None:
             buckets: list[tuple[int, int, list[TimerTask]]] = []
             for index in range(self._levels.size):
@@ -266,6 +269,4 @@ class TimingWheel:
 
 
 if not cython.compiled:
-    GUARD.protect(
-        TimingWheel, "place", "expire", "next_ms", "_drain", "_tasks_by_bucket"
-    )
+    GUARD.protect(TimingWheel, "place", "expire", "next_ms", "_drain", "_tasks_by_bucket")
