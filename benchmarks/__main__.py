@@ -8,6 +8,7 @@ Garbage collectors stay at their defaults, in Python and in the JVM.
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -38,12 +39,13 @@ def main() -> None:
     size = plan.QUICK if options.quick else plan.FULL
     repeats = options.repeats or (1 if options.quick else 5)
     workloads = options.only or plan.WORKLOADS
+    load = os.getloadavg()[0]
     with console.status("getting Kafka ready"):
         jvm = Jvm()
     kafka = f"Kafka skipped: {jvm.missing}"
     if not jvm.missing:
         kafka = f"Kafka {jvm.version}, {jvm.settings}"
-    results = Results(quick=options.quick, kafka=kafka)
+    results = Results(quick=options.quick, kafka=kafka, load=load)
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
         inputs = Inputs(Path(folder))
         for workload in workloads:

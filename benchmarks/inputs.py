@@ -56,6 +56,7 @@ class Inputs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._schedules: dict[tuple[int, int], Schedule] = {}
 
     def delays(self, n: int) -> Path:
         """`n` delays in ms, uniform from 1 ms to 30 s."""
@@ -66,9 +67,8 @@ class Inputs:
     def shuffled(self, n: int, take: int) -> Path:
         """The first `take` of the numbers 0..n-1 in random order."""
         name = f"shuffled-{n}-{take}"
-        numbers = list(range(n))
-        random.Random(f"{SEED} {name}").shuffle(numbers)
-        return self._file(name, numbers[:take])
+        rng = random.Random(f"{SEED} {name}")
+        return self._file(name, (i for i in rng.sample(range(n), take)))
 
     def keys(self, variant: str, operations: int) -> Path:
         """The keys of each operation, one after the other.
@@ -85,6 +85,11 @@ class Inputs:
 
     def schedule(self, rate: int, operations: int) -> Schedule:
         """Poisson arrivals at `rate` a second, log-normal times to completion."""
+        if (rate, operations) not in self._schedules:
+            self._schedules[rate, operations] = self._make_schedule(rate, operations)
+        return self._schedules[rate, operations]
+
+    def _make_schedule(self, rate: int, operations: int) -> Schedule:
         name = f"schedule-{rate}-{operations}"
         rng = random.Random(f"{SEED} {name}")
         timeline: list[tuple[int, int]] = []

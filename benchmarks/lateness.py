@@ -14,7 +14,7 @@ import sys
 import threading
 from functools import partial
 from math import ceil
-from time import monotonic_ns
+from time import monotonic, monotonic_ns, sleep
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -108,4 +108,25 @@ def run_asyncio(stamps: Stamps, main_thread: Callable[[threading.Event], None]) 
     loop.close()
 
 
-_RUNS = {"timer": run_sojourn, "asyncio": run_asyncio}
+def run_sleep(stamps: Stamps, main_thread: Callable[[threading.Event], None]) -> None:
+    """No timer at all: a thread sleeps from one deadline to the next. The machine's own share."""
+    waiting: list[tuple[int, Callable[[], None]]] = []
+
+    def call_later(delay_ms: int, callback: Callable[[], None]) -> None:
+        waiting.append((ceil(monotonic_ns() / 1e6) + delay_ms, callback))
+
+    def run_all() -> None:
+        for due_ms, callback in waiting:
+            left_s = due_ms / 1_000 - monotonic()
+            if left_s > 0:
+                sleep(left_s)
+            callback()
+
+    stamps.add_all(call_later)
+    thread = threading.Thread(target=run_all)
+    thread.start()
+    main_thread(stamps.done)
+    thread.join()
+
+
+_RUNS = {"timer": run_sojourn, "asyncio": run_asyncio, "sleep": run_sleep}

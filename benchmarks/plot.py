@@ -82,18 +82,18 @@ def _growth(results: Results, axis: Axes) -> None:
         if (add_ns := outcome.median("add_ns")) is not None:
             pending = int(outcome.case.scenario.replace("M", "000k").replace("k", "000"))
             lines.setdefault(outcome.case.contender, []).append((pending, add_ns))
+    styles = {"asyncio": ":", "uvloop": "--", "deadline-wheel": "--"}
     for contender, points in lines.items():
         x, y = zip(*points, strict=True)
-        axis.plot(x, y, marker="o", markersize=3, color=colour(contender))
-        axis.annotate(
-            LABELS[contender], (x[-1], y[-1]), xytext=(5, 0), textcoords="offset points",
-            va="center", fontsize=7, color=colour(contender),
+        axis.plot(
+            x, y, styles.get(contender, "-"), marker="o", markersize=3,
+            color=colour(contender), label=LABELS[contender],
         )  # fmt: skip
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.yaxis.set_major_formatter("{x:,.0f}")
-    axis.yaxis.set_minor_formatter("")
-    axis.margins(x=0.35)
+    axis.set_ylim(bottom=3)
+    axis.legend(frameon=False, fontsize=7, ncols=2, loc="lower right")
     axis.set_xlabel("timers already pending")
     axis.set_title("ns per add", loc="left")
 
@@ -131,4 +131,4 @@ def _lateness(results: Results, axis: Axes) -> None:
     axis.set_xscale("log")
     axis.tick_params(axis="y", labelsize=6)
     axis.invert_yaxis()
-    axis.set_title("lateness, p50 to p99 (ms)", loc="left")
+    axis.set_title("lateness, p50 to p99 (ms; at least 0.01)", loc="left")

@@ -56,17 +56,18 @@ _COLUMNS = {
 _NOTES = {
     ("request-timeouts", "wheel"): "no clock, no lock",
     ("request-timeouts", "deadline-wheel"): "batches, no callbacks",
-    ("request-timeouts", "timer-system"): "30 s are not waited for",
-    ("request-timeouts", "asyncio"): "dead timers swept while expiring",
-    ("request-timeouts", "uvloop"): "expiry on a second loop, delays ÷ 1000",
-    ("request-timeouts", "heapq"): "dead timers swept while expiring",
+    ("request-timeouts", "timer-system"): "add and cancel only",
+    ("request-timeouts", "asyncio"): "sweeps its dead in expire",
+    ("request-timeouts", "uvloop"): "expiry: delays ÷ 1000",
+    ("request-timeouts", "heapq"): "sweeps its dead in expire",
     ("request-timeouts", "apscheduler"): "small n only",
-    ("request-timeouts", "kafka-presized"): "whole heap from the start: no collection",
-    ("request-timeouts", "kafka-system"): "30 s are not waited for",
-    ("growth", "asyncio"): "cancel marks, sweeps now and then",
-    ("growth", "heapq"): "cancel marks, sweeps now and then",
+    ("request-timeouts", "kafka-presized"): "-Xms = -Xmx",
+    ("request-timeouts", "kafka-system"): "add and cancel only",
+    ("growth", "asyncio"): "sweeps its dead in cancel",
+    ("growth", "heapq"): "sweeps its dead in cancel",
     ("memory", "kafka"): "heap after full collections",
     ("lateness", "kafka"): "rounds down: may be early",
+    ("lateness", "sleep"): "the machine's own share",
 }
 
 
@@ -102,8 +103,10 @@ def _cells(workload: str, outcome: Outcome) -> Iterator[str]:
     for column in _COLUMNS[workload]:
         value = outcome.median(column.name)
         yield "–" if value is None else f"{value:,.{column.digits}f}"
-    if outcome.rows:
+    if not outcome.skipped:
         yield _NOTES.get((workload, contender), "")
+    elif outcome.rows:
+        yield f"{len(outcome.rows)} of {outcome.case.repeats} runs, then: {outcome.skipped}"
     else:
         yield f"skipped: {outcome.skipped}"
 

@@ -23,6 +23,7 @@ class Results:
 
     quick: bool
     kafka: str
+    load: float  # processes that were running before we began; above 0.5 the figures suffer
     outcomes: dict[tuple[str, str, str], Outcome] = field(default_factory=dict)
 
     def expect(self, case: Case) -> Outcome:
@@ -41,7 +42,8 @@ class Results:
         """Where and how it ran, in a line; both runtimes state their garbage collector."""
         runtimes = {found.text("runtime") for found in self.outcomes.values()} - {""}
         cores = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"
-        return "; ".join([cores, *sorted(runtimes), self.kafka])
+        load = f"load before the run {self.load:.1f}"
+        return "; ".join([cores, load, *sorted(runtimes), self.kafka])
 
     def write(self, path: Path, targets: list[dict[str, Any]]) -> None:
         path.write_text(

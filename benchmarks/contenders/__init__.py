@@ -18,6 +18,7 @@ LABELS = {
     "uvloop": "uvloop",
     "heapq": "heapq, lazy deletion",
     "apscheduler": "APScheduler",
+    "sleep": "a bare sleeping thread",
     "kafka": "Kafka (JVM)",
     "kafka-presized": "Kafka (JVM), heap pre-sized",
     "kafka-system": "Kafka (JVM), system clock",

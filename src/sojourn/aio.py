@@ -20,6 +20,7 @@ import sojourn.purgatory
 import sojourn.timer
 from sojourn.errors import OutOfRange, WrongType
 from sojourn.operation import DelayedOperation
+from sojourn.purgatory import as_key
 
 if TYPE_CHECKING:
     from sojourn.clock import Driver
@@ -86,7 +87,7 @@ class Purgatory(sojourn.purgatory.Purgatory):
         """Try every operation that watches the key; return how many this call completed."""
         if threading.get_ident() == self._thread:
             return super().check_and_complete(key)
-        self._loop.call_soon_threadsafe(super().check_and_complete, key)
+        self._loop.call_soon_threadsafe(super().check_and_complete, as_key(key))
         return 0
 
     def close(self) -> int:
@@ -121,7 +122,7 @@ class _LoopClock:
         self._loop = loop
 
     def now_ns(self) -> int:
-        return int(self._loop.time() * 1e9)
+        return round(self._loop.time() * 1e9)
 
     def drive(self, timer: sojourn.timer.Timer) -> Driver:
         return _LoopDriver(self._loop, timer)
@@ -145,7 +146,7 @@ class _LoopDriver:
     def wait_expired(self, seen: int, timeout_ms: int) -> None:
         """Nothing to wait for: a loop must not be blocked."""
 
-    def close(self, finish: bool) -> None:
+    def close(self, finish: bool, wait: bool) -> None:
         if finish and len(self._timer):
             raise OutOfRange(
                 f"drop=False: {len(self._timer)} tasks wait, and only the loop can run them; "

@@ -28,4 +28,4 @@ cdef class _ByHand:
     cdef bint _running
 
     cdef int turn(self) except -1
-    cdef int _run(self) except -1
+    cdef int run(self) except -1

@@ -66,10 +66,10 @@ class Driver(Protocol):
     def wait_expired(self, seen: int, timeout_ms: int) -> None:
         """Block until the timer has expired other than `seen` buckets, at most `timeout_ms`."""
 
-    def close(self, finish: bool) -> None:
+    def close(self, finish: bool, wait: bool) -> None:
         """Run what is ready, then stop, once nothing waits any more if `finish`.
 
-        Waits for what is running, unless called from inside it.
+        With `wait` it returns when that has happened, unless called from inside a task.
         """
 
 
@@ -141,12 +141,14 @@ class ManualClock:
 
     def _advance_to(self, target_ms: int) -> None:
         while True:
-            # The earliest moment at which a timer on this clock needs turning.
+            # The earliest moment at which a timer on this clock needs turning. What a task that
+            # advanced the clock, or was interrupted, left ready comes before.
             next_ms = EMPTY
             first = None
             for known in self._drivers:
                 driver = known()
                 if driver is not None:
+                    driver.run()
                     at_ms = driver.timer.next_ms()
                     if at_ms < next_ms:
                         next_ms = at_ms
@@ -165,7 +167,9 @@ class ManualClock:
 def _checked_time(ms: int, name: str) -> int:
     ms = checked_ms(ms, name)
     if not -_MOST_MS <= ms <= _MOST_MS:
-        raise OutOfRange(f"{name} must lie within ±{_MOST_MS} ms (30,000 years), got {ms}")
+        raise OutOfRange(
+            f"{name} must lie within ±{_MOST_MS} ms (30,000 years), got {ms}; start a new clock"
+        )
     return ms
 
 
@@ -180,26 +184,26 @@ class _ByHand:
 
     def turn(self) -> None:
         self.timer.turn()
-        self._run()
+        self.run()
 
     def wake(self) -> None:
         # Something that is due at once, added from inside a running task: the loop that runs
         # that task takes it next.
         if not self._running:
-            self._run()
+            self.run()
 
     def wait_expired(self, seen: int, timeout_ms: int) -> None:
         """Nothing to wait for: the time passes when somebody advances the clock."""
 
-    def close(self, finish: bool) -> None:
+    def close(self, finish: bool, wait: bool) -> None:
         if finish and len(self.timer):
             raise OutOfRange(
                 f"drop=False: {len(self.timer)} tasks wait and a ManualClock does not move by "
                 "itself; advance it past their deadlines first"
             )
-        self._run()
+        self.run()
 
-    def _run(self) -> None:
+    def run(self) -> None:
         while self.timer.has_ready():
             before, self._running = self._running, True
             try:

@@ -266,7 +266,7 @@ def _integers(values: Any, name: str) -> memoryview:
     """Look at the values as a buffer of 64-bit integers, or say what is wrong with them."""
     try:
         view = memoryview(values)
-    except TypeError:  # no buffer: a list, a range
+    except (TypeError, ValueError, BufferError):  # no buffer, or none of numbers: a list, a range
         try:
             return memoryview(array("q", values))
         except (TypeError, OverflowError) as error:
@@ -279,7 +279,7 @@ def _integers(values: Any, name: str) -> memoryview:
             f"{name} must be one row of 64-bit integers, got {view.ndim} dimension(s) of "
             f"format {view.format!r}; convert it, e.g. numpy.asarray(x, dtype='int64')"
         )
-    return view
+    return view if len(view.format) == 1 else view.cast("B").cast("q")
 
 
 if not cython.compiled:

@@ -42,9 +42,8 @@ class DelayedFuture(DelayedOperation):
         """Wait in the purgatory; the result is True if all were done in time."""
         # It watches itself, by identity, and each future brings news of it.
         outcome = purgatory.submit(self, [self])
-        for future in self.futures:
-            if not future.done():
-                future.add_done_callback(lambda _: purgatory.check_and_complete(self))
+        for future in self.futures:  # also those that are done by now, lest one be missed
+            future.add_done_callback(lambda _: purgatory.check_and_complete(self))
         return outcome
 
     def try_complete(self) -> bool:

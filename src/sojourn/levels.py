@@ -36,7 +36,7 @@ else:
 # Later than any time there is: the answer to "when next?" when no bucket is in use.
 EMPTY = 2**63 - 1
 # Earlier than any time there is: where a bucket starts that is not in use.
-NEVER = -(2**62)
+NEVER = -(2**63) + 1
 
 
 class Level:

@@ -16,8 +16,8 @@ from typing import Any
 
 from sojourn.errors import OutOfRange, WrongType
 
-# Half of what 64 bits hold, so that the difference of two times always fits.
-LIMIT_MS = 2**62 - 1
+# A quarter of what 64 bits hold, so that the difference of two times, and a tick, always fit.
+LIMIT_MS = 2**61 - 1
 
 
 def checked_ms(value: Any, name: str) -> int:
@@ -38,7 +38,7 @@ def checked_ms(value: Any, name: str) -> int:
 
 def _out_of_range(value: Any, name: str) -> OutOfRange:
     return OutOfRange(
-        f"{name} must lie within ±{LIMIT_MS} ms (146 million years), got {value}; "
+        f"{name} must lie within ±{LIMIT_MS} ms (73 million years), got {value}; "
         "an operation that may wait for ever needs no timer"
     )
 

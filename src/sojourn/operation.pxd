@@ -11,7 +11,7 @@ cdef int CANCELLED
 
 cdef class Keeper:
     cdef int ended(self, DelayedOperation operation) except -1
-    cdef object failed(self, DelayedOperation operation, str where, object error)
+    cdef int failed(self, DelayedOperation operation) except -1
     cdef bint give_up(self, DelayedOperation operation) except -1
 
 
@@ -29,12 +29,14 @@ cdef class DelayedOperation(TimerTask):
     cdef int _state
     cdef bint _again
     cdef bint _armed
+    cdef bint _ended_in_try
     cdef long _trier
     cdef ReentrantLock _own_lock
     cdef object _lock
     cdef Keeper _keeper
     cdef Watch _watches
     cdef long long _started_us
+    cdef long long _stay
     cdef object _future
     cdef object _error
 
@@ -44,7 +46,6 @@ cdef class DelayedOperation(TimerTask):
     @cython.locals(completed=bint, outer=long)
     cdef bint attempt(self) except -1
 
-    @cython.locals(completed=bint)
     cdef bint signalled(self, Keeper keeper) except -1
 
     @cython.locals(completed=bint)
@@ -54,4 +55,6 @@ cdef class DelayedOperation(TimerTask):
     cdef object _failed(self, str where, object error)
 
 
+@cython.locals(me=long)
 cdef bint claim(DelayedOperation operation, int state) except -1
+cdef object take_future(DelayedOperation operation)

@@ -31,12 +31,12 @@ try:
 except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
-import logging
 from collections.abc import Callable
 from concurrent.futures import InvalidStateError
 from typing import Any, Protocol
 
 from sojourn._guard import GUARD
+from sojourn._log import log, shown
 from sojourn.errors import WrongType
 
 if cython.compiled:
@@ -52,8 +52,6 @@ else:
     from sojourn.lock import new_lock
     from sojourn.millis import checked_ms
     from sojourn.task import TimerTask, detach, unlink
-
-log = logging.getLogger("sojourn")
 
 PENDING = 0
 COMPLETED = 1
@@ -77,7 +75,7 @@ class Keeper:
     def ended(self, operation: DelayedOperation) -> None:
         """The operation has just completed or expired; let go of it."""
 
-    def failed(self, operation: DelayedOperation, where: str, error: BaseException) -> None:
+    def failed(self, operation: DelayedOperation) -> None:
         """A callback of the operation raised."""
 
     def give_up(self, operation: DelayedOperation) -> bool:
@@ -119,6 +117,7 @@ class DelayedOperation(TimerTask):
         "__weakref__",
         "_again",
         "_armed",
+        "_ended_in_try",
         "_error",
         "_future",
         "_keeper",
@@ -126,6 +125,7 @@ class DelayedOperation(TimerTask):
         "_own_lock",
         "_started_us",
         "_state",
+        "_stay",
         "_trier",
         "_watches",
     )
@@ -150,10 +150,12 @@ class DelayedOperation(TimerTask):
             self._state = PENDING
             self._again = False
             self._armed = False
+            self._ended_in_try = False
             self._trier = 0
             self._keeper = None
             self._watches = None
             self._started_us = 0
+            self._stay = 0
             self._future = None
             self._error: BaseException | None = None
 
@@ -198,15 +200,18 @@ class DelayedOperation(TimerTask):
 
     def safe_try_complete(self) -> bool:
         """Try to complete the operation under its lock; say whether we did."""
+        completed = False
         self.enter()
         try:
             completed = self.attempt()
         finally:
             self.leave()
-        return self.try_again(completed)
+            completed = self.try_again(completed)
+        return completed
 
     def safe_try_complete_or_else(self, action: Callable[[], object]) -> bool:
         """Try; if that fails run the action and try again, all under the operation's lock."""
+        completed = False
         self.enter()
         try:
             completed = self.attempt()
@@ -215,7 +220,8 @@ class DelayedOperation(TimerTask):
                 completed = self.attempt()
         finally:
             self.leave()
-        return self.try_again(completed)
+            completed = self.try_again(completed)
+        return completed
 
     def cancel(self) -> bool:
         """Stop waiting, without completing; say whether the operation was waiting."""
@@ -257,9 +263,12 @@ class DelayedOperation(TimerTask):
             return False
         outer = self._trier
         self._trier = get_ident()
+        self._ended_in_try = False
         try:
             completed = bool(self.try_complete())
-            if completed and self._state == PENDING:
+            if self._state != PENDING:
+                completed = self._ended_in_try
+            elif completed:
                 completed = self.end(COMPLETED)
         except BaseException as error:
             interrupt = self._failed("try_complete", error)
@@ -274,19 +283,24 @@ class DelayedOperation(TimerTask):
         """A key has news: try, or leave a mark for the thread that is trying."""
         if self._keeper is not keeper:
             return False
-        if self._own_lock is None:
-            return self.safe_try_complete()
         self._again = True
+        if self._trier == get_ident():  # its own try brings the news; it is not done yet
+            return False
         return self.try_again(False)
 
     def try_again(self, completed: bool) -> bool:
-        while self._again and self._own_lock is not None and self._own_lock.try_acquire():
+        """Try for as long as there is news that nobody has tried with."""
+        while self._again:
+            if self._own_lock is None:
+                self._lock.acquire()
+            elif not self._own_lock.try_acquire():
+                break  # who has the lock looks at the mark when letting go of it
             try:
                 self._again = False
                 if self.attempt():
                     completed = True
             finally:
-                self._own_lock.release()
+                self.leave()
         return completed
 
     def end(self, state: int) -> bool:
@@ -315,19 +329,28 @@ class DelayedOperation(TimerTask):
         """Log, count and keep the error; give it back only if it must be raised again."""
         if error is not self._error:
             self._error = error
-            log.error("%r raised in %s; it is ended, the rest goes on", self, where, exc_info=error)
+            log.error(
+                "%s raised in %s; it is ended, the rest goes on",
+                shown(self),
+                where,
+                exc_info=error,
+            )
             if self._keeper is not None:
-                self._keeper.failed(self, where, error)
+                self._keeper.failed(self)
         return error if isinstance(error, (KeyboardInterrupt, SystemExit)) else None
 
     def _settle(self) -> None:
         """Tell the future how it ended."""
-        future, self._future = self._future, None
-        if future.done():  # its owner has cancelled it
+        future = take_future(self)
+        if future is None or future.done():  # its owner has cancelled it
             return
         try:
             if self._error is None:
                 future.set_result(self._state == COMPLETED)
+            elif isinstance(self._error, StopIteration):  # which asyncio's future refuses
+                raised = RuntimeError("a callback raised StopIteration")
+                raised.__cause__ = self._error
+                future.set_exception(raised)
             else:
                 future.set_exception(self._error)
         except InvalidStateError:  # cancelled in between
@@ -343,15 +366,28 @@ def claim(operation: DelayedOperation, state: int) -> bool:
     A cancelled operation may still be completed, by whoever holds it: but not by a try that was
     under way when it was cancelled, or it would end twice.
     """
-    if operation._state != PENDING and not (
-        operation._state == CANCELLED and state == COMPLETED and operation._trier != get_ident()
-    ):
+    me = get_ident()
+    if operation._state == CANCELLED:
+        if state != COMPLETED or operation._trier == me:
+            return False
+    elif operation._state != PENDING:
         return False
+    elif state == EXPIRED and (
+        operation._list is not None or (operation._keeper is not None and not operation._armed)
+    ):
+        return False  # its time was up once, but it was cancelled and waits anew
     operation._state = state
+    operation._ended_in_try = state == COMPLETED and operation._trier == me
     if operation._list is not None:
         unlink(operation)
     return True
 
 
+def take_future(operation: DelayedOperation) -> Any:
+    """Give the operation's future to the caller, once."""
+    future, operation._future = operation._future, None
+    return future
+
+
 if not cython.compiled:
-    GUARD.protect(globals(), "claim")
+    GUARD.protect(globals(), "claim", "take_future")

@@ -1,9 +1,10 @@
 cimport cython
 
 from sojourn.histogram cimport Histogram
-from sojourn.lock cimport ReentrantLock
 from sojourn.operation cimport DelayedOperation, Keeper, Watch
 from sojourn.timer cimport Timer
+
+cdef bint _by_identity
 
 
 cdef class Purgatory(Keeper):
@@ -12,7 +13,6 @@ cdef class Purgatory(Keeper):
     cdef readonly Timer timer
     cdef bint _owns_timer
     cdef bint _closed
-    cdef ReentrantLock _lock
     cdef dict _watchers
     cdef readonly long long watched
     cdef readonly long long delayed
@@ -24,33 +24,49 @@ cdef class Purgatory(Keeper):
     cdef Histogram _lateness
     cdef Histogram _waiting
 
-    @cython.locals(completed=bint, checks="long long")
-    cdef bint _submit(self, DelayedOperation operation, object keys) except -1
+    @cython.locals(completed=bint, checks="long long", stay="long long", now_us="long long")
+    cdef bint _submit(self, DelayedOperation operation, list keys, object future) except -1
 
-    cdef object _submit_for(self, object future, DelayedOperation operation, object keys)
+    @cython.locals(watch=Watch)
+    cdef int _watch(self, DelayedOperation operation, long long stay, object key) except -1
 
     @cython.locals(operation=DelayedOperation, completed="long long")
     cdef long long _check(self, object key) except -1
 
-    @cython.locals(first=Watch, watch=Watch, last=Watch)
-    cdef int _watch(self, DelayedOperation operation, object keys) except -1
-
-    @cython.locals(watch=Watch, before=Watch, after=Watch)
-    cdef int _unwatch(self, DelayedOperation operation) except -1
-
-    @cython.locals(now_us="long long")
-    cdef int _start_timeout(self, DelayedOperation operation) except -1
-
-    @cython.locals(first=Watch, watch=Watch)
+    @cython.locals(first=Watch)
     cdef list _watching(self, object key)
 
-    cdef bint _admit(self, DelayedOperation operation) except -1
-    cdef bint _arm(self, DelayedOperation operation, long long now_us) except -1
+    cdef long long _admit(self, DelayedOperation operation, object future) except -1
+
+    @cython.locals(last=Watch)
+    cdef bint _join(
+        self, DelayedOperation operation, long long stay, Watch watch, Watch first
+    ) except -1
+
+    @cython.locals(watch=Watch)
+    cdef bint _gather(self, Watch first, list found) except -1
+
+    cdef bint _arm(self, DelayedOperation operation, long long stay, long long now_us) except -1
     cdef bint _disown(self, DelayedOperation operation) except -1
-    cdef int _count_end(self, DelayedOperation operation, long long now_us) except -1
+    cdef int _let_go(self, DelayedOperation operation, long long now_us) except -1
     cdef int _count_error(self) except -1
     cdef int _count_check(self) except -1
 
+    @cython.locals(watch=Watch)
+    cdef int _disarm(self, DelayedOperation operation) except -1
 
-cdef object _checked_keys(object keys)
-cdef object _check_hashable(object keys)
+    @cython.locals(before=Watch, after=Watch)
+    cdef int _part(self, Watch watch) except -1
+
+    cdef int _strike(self, object key) except -1
+    cdef int _replace(self, object key, Watch first) except -1
+
+
+cdef class Key:
+    cdef readonly object key
+    cdef Py_hash_t hash
+
+
+cdef int by_identity(bint only) except -1
+cpdef object as_key(object key)
+cdef list _checked_keys(object keys)

@@ -20,8 +20,10 @@ What each operation hangs on:
 An operation that ends leaves every circle at once, along its own chain, and a key whose circle
 is empty vanishes: nothing dead is ever kept or counted, and there is nothing to purge.
 
-Locks. The purgatory's own lock covers the dictionary and the circles. Under it run only the
-`__hash__` and `__eq__` of keys, as in any dictionary; no callback ever does.
+No lock is taken here. What changes circles and counts is an atomic step (_guard.py) and calls
+no user code. What may call it, the look-up of a key, whose `__hash__` and `__eq__` may be the
+user's, happens between such steps, and what it found is looked at again in the next step. A
+step takes keys out of the dictionary only by identity, see `Key`.
 """
 
 from __future__ import annotations
@@ -42,7 +44,6 @@ from sojourn.errors import AlreadyWaiting, Closed, OutOfRange, WrongType
 
 if cython.compiled:
     from cython.cimports.sojourn.histogram import Histogram
-    from cython.cimports.sojourn.lock import ReentrantLock
     from cython.cimports.sojourn.operation import (
         CANCELLED,
         EXPIRED,
@@ -50,12 +51,12 @@ if cython.compiled:
         DelayedOperation,
         Keeper,
         Watch,
+        take_future,
     )
     from cython.cimports.sojourn.task import detach, unlink
     from cython.cimports.sojourn.timer import Timer
 else:
     from sojourn.histogram import Histogram
-    from sojourn.lock import ReentrantLock
     from sojourn.operation import (
         CANCELLED,
         EXPIRED,
@@ -63,6 +64,7 @@ else:
         DelayedOperation,
         Keeper,
         Watch,
+        take_future,
     )
     from sojourn.task import detach, unlink
     from sojourn.timer import Timer
@@ -115,7 +117,6 @@ class Purgatory(Keeper):
         "_errors",
         "_expired",
         "_lateness",
-        "_lock",
         "_owns_timer",
         "_waiting",
         "_watchers",
@@ -136,7 +137,6 @@ class Purgatory(Keeper):
         self._owns_timer = timer is None
         self.timer = Timer(clock, name=self.name) if timer is None else timer
         self._closed = False
-        self._lock = ReentrantLock()
         self._watchers: dict[Hashable, Watch] = {}  # key -> the first of its circle
         #: Entries in all watch lists.
         self.watched = 0
@@ -160,7 +160,7 @@ class Purgatory(Keeper):
         """
         if not isinstance(operation, DelayedOperation):
             raise WrongType(f"operation must be a DelayedOperation, got {operation!r}")
-        return self._submit(operation, _checked_keys(keys))
+        return self._submit(operation, _checked_keys(keys), None)
 
     def submit(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> Future[bool]:
         """Do the same, and return a future for code that wants to wait.
@@ -180,21 +180,20 @@ class Purgatory(Keeper):
         """Do the same with a future of the caller's, also asyncio's; cancelling is up to them."""
         if not isinstance(operation, DelayedOperation):
             raise WrongType(f"operation must be a DelayedOperation, got {operation!r}")
-        keys = _checked_keys(keys)
         if operation.is_completed:
             raise AlreadyWaiting(f"{operation!r} has ended already; make a new one")
-        self._submit_for(future, operation, keys)
+        self._submit(operation, _checked_keys(keys), future)
 
     def check_and_complete(self, key: Hashable) -> int:
         """Try every operation that watches the key; return how many this call completed."""
-        return self._check(key)
+        return self._check(as_key(key))
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
         """Stop watching, on all their keys, the operations on this one; return them.
 
         Their timeouts are dropped too. They are not completed: that, if wanted, is up to you.
         """
-        return [operation for operation in self._watching(key) if self.give_up(operation)]
+        return [operation for operation in self._watching(as_key(key)) if self.give_up(operation)]
 
     def metrics(self) -> PurgatoryMetrics:
         """Return counts and histograms as they are now."""
@@ -234,24 +233,67 @@ class Purgatory(Keeper):
     # What operations tell their keeper.
 
     def ended(self, operation: DelayedOperation) -> None:
-        self._unwatch(operation)
-        self._count_end(operation, self.timer.now_us())
+        self._let_go(operation, self.timer.now_us())
 
-    def failed(self, operation: DelayedOperation, where: str, error: BaseException) -> None:
+    def failed(self, operation: DelayedOperation) -> None:
         self._count_error()
 
     def give_up(self, operation: DelayedOperation) -> bool:
         if not self._disown(operation):
             return False
-        self._unwatch(operation)
-        future, operation._future = operation._future, None
+        future = take_future(operation)
         if future is not None:
             future.cancel()
         return True
 
     # Submitting and signalling.
 
-    def _check(self, key: Hashable) -> int:
+    def _submit(self, operation: DelayedOperation, keys: Any, future: AnyFuture | None) -> bool:
+        stay = self._admit(operation, future)
+        if not stay:
+            return False
+        try:
+            # The lock is held from the first try to the second, so that a signal that finds the
+            # operation in a circle in between leaves its mark instead of waiting (KAFKA-8334).
+            completed = False
+            operation.enter()
+            try:
+                checks = self._checks
+                completed = operation.attempt()
+                if not completed:
+                    for key in keys:
+                        self._watch(operation, stay, key)
+                    if self._checks != checks:  # a signal may have come too early to find it
+                        completed = operation.attempt()
+            finally:
+                operation.leave()
+                if operation._again:
+                    completed = operation.try_again(completed)
+            now_us = self.timer.now_us()
+            if self._arm(operation, stay, now_us):
+                self.timer.schedule(operation, operation._delay_ms, now_us)
+                # It may have ended between the two steps; then it must not stay on the timer.
+                if operation._state != PENDING:
+                    detach(operation)
+        except BaseException:
+            if operation._stay == stay:
+                self.give_up(operation)
+            raise
+        return completed
+
+    def _watch(self, operation: DelayedOperation, stay: int, key: Any) -> None:
+        watch = Watch.__new__(Watch)
+        watch._operation = operation
+        watch._key = key
+        watch._is_first = True
+        watch._next = watch
+        watch._prev = watch
+        watch._sibling = None
+        # Either it starts the key's circle, or it joins the one that is there.
+        while not self._join(operation, stay, watch, self._watchers.setdefault(key, watch)):
+            pass
+
+    def _check(self, key: Any) -> int:
         self._count_check()
         completed = 0
         interrupt: BaseException | None = None
@@ -265,136 +307,72 @@ class Purgatory(Keeper):
             raise interrupt
         return completed
 
-    def _submit_for(self, future: AnyFuture, operation: DelayedOperation, keys: Any) -> None:
-        operation._future = future
-        try:
-            self._submit(operation, keys)
-        except BaseException:
-            operation._future = None
-            raise
-
-    def _submit(self, operation: DelayedOperation, keys: Any) -> bool:
-        if not self._admit(operation):
-            return False
-        try:
-            # The lock is held from the first try to the second, so that a signal that finds the
-            # operation on a list in between leaves its mark instead of waiting (KAFKA-8334).
-            operation.enter()
-            try:
-                checks = self._checks
-                completed = operation.attempt()
-                if not completed:
-                    self._watch(operation, keys)
-                    if self._checks != checks:  # a signal may have come too early to find it
-                        completed = operation.attempt()
-            finally:
-                operation.leave()
-            if operation._again:
-                completed = operation.try_again(completed)
-            if operation._state == PENDING:
-                self._start_timeout(operation)
-        except BaseException:
-            self.give_up(operation)
-            raise
-        return completed
-
-    def _start_timeout(self, operation: DelayedOperation) -> None:
-        now_us = self.timer.now_us()
-        if self._arm(operation, now_us):
-            self.timer.schedule(operation, operation._delay_ms, now_us)
-            # It may have ended between the two steps; then it must not stay on the timer.
-            if operation._state != PENDING or operation._keeper is not self:
-                detach(operation)
-
-    def _watch(self, operation: DelayedOperation, keys: Any) -> None:
-        self._lock.acquire()
-        try:
-            for key in keys:
-                if operation._state != PENDING or operation._keeper is not self:
-                    break  # another thread has ended it
-                first = self._watchers.get(key)
-                if first is not None and first._prev._operation is operation:
-                    continue  # the same key twice
-                watch = Watch.__new__(Watch)
-                watch._operation = operation
-                watch._key = key
-                watch._is_first = first is None
-                if first is None:
-                    watch._prev = watch
-                    watch._next = watch
-                    self._watchers[key] = watch
-                else:
-                    last = first._prev
-                    watch._prev = last
-                    watch._next = first
-                    last._next = watch
-                    first._prev = watch
-                watch._sibling = operation._watches
-                operation._watches = watch
-                self.watched += 1
-        finally:
-            self._lock.release()
-
-    def _unwatch(self, operation: DelayedOperation) -> None:
-        """Take the operation out of every list."""
-        self._lock.acquire()
-        watch = operation._watches
-        operation._watches = None
-        while watch is not None:
-            after = watch._next
-            if after is watch:
-                del self._watchers[watch._key]
-            else:
-                before = watch._prev
-                before._next = after
-                after._prev = before
-                if watch._is_first:
-                    after._is_first = True
-                    self._watchers[after._key] = after
-            watch._next = None
-            watch._prev = None
-            watch._operation = None
-            watch = watch._sibling
-            self.watched -= 1
-        self._lock.release()
-
-    def _watching(self, key: Hashable) -> list[DelayedOperation]:
+    def _watching(self, key: Any) -> list[DelayedOperation]:
         """The operations on the key, in the order they came."""
         found: list[DelayedOperation] = []
-        self._lock.acquire()
-        try:
+        while True:
             first = self._watchers.get(key)
-            if first is not None:
-                found.append(first._operation)
-                watch = first._next
-                while watch is not first:
-                    found.append(watch._operation)
-                    watch = watch._next
-        except TypeError:
-            _check_hashable((key,))
-            raise
-        finally:
-            self._lock.release()
-        return found
+            if first is None or self._gather(first, found):
+                return found
 
     # The atomic steps.
 
-    def _admit(self, operation: DelayedOperation) -> bool:
-        """Make the operation ours, or say why not; False if it has ended already."""
+    def _admit(self, operation: DelayedOperation, future: AnyFuture | None) -> int:
+        """Make the operation ours; return the number of its stay, 0 if it has ended already."""
         if self._closed:
             raise Closed(f"purgatory {self.name!r} is closed; make a new one")
         if operation._state == CANCELLED:
             operation._state = PENDING
+            operation._error = None
         elif operation._state != PENDING:
-            return False
+            return 0
         elif operation._keeper is not None or operation._list is not None:
-            raise AlreadyWaiting(f"{operation!r} waits already; cancel it first")
+            raise AlreadyWaiting(f"this {type(operation).__name__} waits already; cancel it first")
         operation._keeper = self
+        operation._future = future
+        operation._stay += 1
+        return operation._stay
+
+    def _join(self, operation: DelayedOperation, stay: int, watch: Watch, first: Watch) -> bool:
+        """Put the watch into the circle of `first`; False if that has gone in the meantime.
+
+        An operation that has ended by now, or watches the key already, does not join.
+        """
+        if operation._stay != stay or operation._state != PENDING:
+            if first is watch:
+                self._part(watch)
+            return True
+        if first is not watch:
+            if first._operation is None:
+                return False
+            last = first._prev
+            if last._operation is operation:  # the same key twice
+                return True
+            watch._key = first._key  # the very one that is in the dictionary
+            watch._is_first = False
+            watch._prev = last
+            watch._next = first
+            last._next = watch
+            first._prev = watch
+        watch._sibling = operation._watches
+        operation._watches = watch
+        self.watched += 1
         return True
 
-    def _arm(self, operation: DelayedOperation, now_us: int) -> bool:
+    def _gather(self, first: Watch, found: list[DelayedOperation]) -> bool:
+        """List the operations of a circle; False if it has gone in the meantime."""
+        if first._operation is None:
+            return False
+        watch = first
+        while True:
+            found.append(watch._operation)
+            watch = watch._next
+            if watch is first:
+                return True
+
+    def _arm(self, operation: DelayedOperation, stay: int, now_us: int) -> bool:
         """Note that the operation's time runs from now; False if it has ended."""
-        if operation._state != PENDING or operation._keeper is not self:
+        if operation._stay != stay or operation._state != PENDING:
             return False
         if self._closed:
             raise Closed(f"purgatory {self.name!r} was closed as the operation came in")
@@ -409,32 +387,115 @@ class Purgatory(Keeper):
             return False
         operation._state = CANCELLED
         operation._keeper = None
+        operation._stay += 1
         if operation._list is not None:
             unlink(operation)
         self._cancelled += 1
-        if operation._armed:
-            operation._armed = False
-            self.delayed -= 1
+        self._disarm(operation)
         return True
 
-    def _count_end(self, operation: DelayedOperation, now_us: int) -> None:
+    def _let_go(self, operation: DelayedOperation, now_us: int) -> None:
+        """Count how the operation ended, and how long it waited."""
         if operation._state == EXPIRED:
             self._expired += 1
             self._lateness.record_us(now_us - operation._expiration_ms * 1000)
         else:
             self._completed += 1
-        if operation._armed:
-            operation._armed = False
-            self.delayed -= 1
-            self._waiting.record_us(now_us - operation._started_us)
-        else:
-            self._waiting.record_us(0)
+        self._waiting.record_us(now_us - operation._started_us if operation._armed else 0)
+        self._disarm(operation)
 
     def _count_error(self) -> None:
         self._errors += 1
 
     def _count_check(self) -> None:
         self._checks += 1
+
+    # The raw steps.
+
+    def _disarm(self, operation: DelayedOperation) -> None:
+        """Leave every circle, and the count of those with a timeout."""
+        if operation._armed:
+            operation._armed = False
+            self.delayed -= 1
+        watch = operation._watches
+        while watch is not None:
+            operation._watches = watch._sibling
+            self._part(watch)
+            self.watched -= 1
+            watch = operation._watches
+
+    def _part(self, watch: Watch) -> None:
+        """Take the watch out of its circle, and the key with it if it was the last."""
+        after = watch._next
+        if after is watch:
+            self._strike(watch._key)
+        else:
+            before = watch._prev
+            before._next = after
+            after._prev = before
+            if watch._is_first:
+                after._is_first = True
+                self._replace(watch._key, after)
+        watch._next = None
+        watch._prev = None
+        watch._operation = None
+
+    def _strike(self, key: Any) -> None:
+        by_identity(True)
+        del self._watchers[key]
+        by_identity(False)
+
+    def _replace(self, key: Any, first: Watch) -> None:
+        by_identity(True)
+        self._watchers[key] = first
+        by_identity(False)
+
+
+class Key:
+    """Stands in the dictionary for a key whose `__hash__` or `__eq__` may be the user's code.
+
+    The hash is asked for once, before anything is changed. Inside an atomic step, where only
+    keys that are in the dictionary already are looked up, two are equal if they are the same
+    object: so no user code can run there, not even for keys whose hashes collide.
+    """
+
+    __slots__ = ("hash", "key")
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.hash = hash(key)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if _by_identity if cython.compiled else GUARD.held_here():
+            return False
+        key = other.key if isinstance(other, Key) else other
+        return self.key is key or bool(self.key == key)
+
+
+_by_identity = False
+
+
+def by_identity(only: bool) -> None:
+    """Switch `Key` to comparing by identity alone; interpreted, it goes by the guard."""
+    if cython.compiled:
+        global _by_identity
+        _by_identity = only
+
+
+def as_key(key: Any) -> Any:
+    """Return what stands for the key in the dictionary, or say that it cannot be a key."""
+    kind = type(key)
+    if kind is str or kind is int or kind is bytes or kind is Key:
+        return key
+    try:
+        return Key(key)
+    except TypeError:
+        raise WrongType(f"key {key!r} is not hashable; use a tuple or a string") from None
 
 
 class _Cancelling:
@@ -462,20 +523,18 @@ def _checked_keys(keys: Any) -> Any:
         raise OutOfRange(
             "keys is empty: nothing could ever complete the operation; give at least one key"
         )
-    _check_hashable(keys)
-    return keys
-
-
-def _check_hashable(keys: Any) -> None:
-    key: Any = None
-    try:
-        for key in keys:
-            hash(key)
-    except TypeError:
-        raise WrongType(f"key {key!r} is not hashable; use a tuple or a string") from None
+    return [as_key(key) for key in keys]
 
 
 if not cython.compiled:
     GUARD.protect(
-        Purgatory, "_admit", "_arm", "_disown", "_count_end", "_count_error", "_count_check"
+        Purgatory,
+        "_admit",
+        "_join",
+        "_gather",
+        "_arm",
+        "_disown",
+        "_let_go",
+        "_count_error",
+        "_count_check",
     )

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sojourn.timer import Timer
 
+_LOOK_AGAIN_S = 0.02
+
 
 class Reaper:
     """Drives one timer from two daemon threads, started when there is first something to do."""
@@ -56,14 +58,14 @@ class Reaper:
             )
             self._followers -= 1
 
-    def close(self, finish: bool) -> None:
+    def close(self, finish: bool, wait: bool) -> None:
         self._stopping = True
         with self._starting:
             threads = tuple(self._threads)
         if threads:
             self.wake()
-        for thread in threads:
-            if thread is not threading.current_thread():
+        if wait and threading.current_thread() not in threads:
+            for thread in threads:
                 thread.join()
 
     def _start(self) -> None:
@@ -97,6 +99,10 @@ class Reaper:
                 finally:
                     self._run.release()
 
+    def _longest_s(self) -> float:
+        # Cancelling rings no bell. It need not, unless we wait for the timer to become empty.
+        return _LOOK_AGAIN_S if self._stopping else threading.TIMEOUT_MAX
+
     def _await_ready(self) -> bool:
         """Watch the clock until there is something to run; False when it is time to end."""
         timer = self._timer
@@ -111,7 +117,7 @@ class Reaper:
             # With nothing waiting the next moment is ages away, and the wait as long as it can be.
             wait_s = timer.next_ms() / 1e3 - timer.clock.now_ns() / 1e9
             if wait_s > 0:
-                self._bell.acquire(timeout=min(wait_s, threading.TIMEOUT_MAX))
+                self._bell.acquire(timeout=min(wait_s, self._longest_s()))
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ cdef class Timer(Driven):
     cdef TimingWheel _wheel
     cdef TimerTaskList _ready
     cdef long long _tick_ms
-    cdef object _executor
+    cdef object _handover
     cdef long long _submitted
     cdef object _driver
     cdef long long _asked
@@ -35,6 +35,7 @@ cdef class Timer(Driven):
 
     cdef long long _take_submissions(self) except -1
     cdef TimerTask _take_submitted(self)
+    cdef int _count_error(self) except -1
     cdef bint _shut(self) except -1
     cdef int _run(self, TimerTask task) except -1
 

@@ -16,12 +16,12 @@ try:
 except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
-import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
 from sojourn._guard import GUARD
+from sojourn._log import log, shown
 
 if cython.compiled:
     from cython.cimports.cpython.time import monotonic_ns
@@ -46,12 +46,11 @@ else:
     from sojourn.wheel import DUE, WAITING, TimingWheel
 
 from sojourn.errors import Closed, TaskReleased, WrongType
+from sojourn.handover import Handover
 
 if TYPE_CHECKING:
     from sojourn.clock import Clock
     from sojourn.wheel import WheelSnapshot
-
-log = logging.getLogger("sojourn")
 
 
 class Timer(Driven):
@@ -68,8 +67,8 @@ class Timer(Driven):
         "_asked",
         "_closed",
         "_driver",
-        "_executor",
         "_hand_moved",
+        "_handover",
         "_on_system_clock",
         "_ready",
         "_submitted",
@@ -91,12 +90,10 @@ class Timer(Driven):
         name: str = "timer",
     ) -> None:
         clock = SystemClock() if clock is None else clock
-        if not callable(getattr(clock, "now_ns", None)) or not callable(
-            getattr(clock, "drive", None)
-        ):
-            raise WrongType(f"clock must be a SystemClock or a ManualClock, got {clock!r}")
-        if executor is not None and not callable(getattr(executor, "submit", None)):
-            raise WrongType(f"executor must have submit(fn), got {executor!r}")
+        if isinstance(clock, type) or not (hasattr(clock, "now_ns") and hasattr(clock, "drive")):
+            raise WrongType(f"clock must be like SystemClock() or ManualClock(), got {clock!r}")
+        if isinstance(executor, type) or not (executor is None or hasattr(executor, "submit")):
+            raise WrongType(f"executor must be like ThreadPoolExecutor(), got {executor!r}")
         self.name = str(name)
         self.clock = clock
         self.errors = 0
@@ -104,9 +101,9 @@ class Timer(Driven):
         self._hand_moved = clock if type(clock) is ManualClock else None
         self._closed = False
         self._wheel = TimingWheel(tick_ms, wheel_size, self._floor_ms())
-        self._tick_ms = tick_ms
+        self._tick_ms = self._wheel._levels.finest.tick_ms
         self._ready = TimerTaskList(self._wheel._counter, True)
-        self._executor = executor
+        self._handover = None if executor is None else Handover(self, executor)
         self._submitted = 0
         self.expired_buckets = 0
         self._asked = 0
@@ -163,7 +160,10 @@ class Timer(Driven):
             return 0
         try:
             dropped = self._wheel.clear() if drop else 0
-            self._driver.close(not drop)
+            inside = self._handover is not None and self._handover.is_inside()
+            self._driver.close(not drop, not inside)
+            if self._handover is not None and not inside:
+                self._handover.wait()
         except BaseException:
             self._closed = False
             raise
@@ -198,11 +198,16 @@ class Timer(Driven):
         KeyboardInterrupt and SystemExit are raised again here, once logged; what is left
         stays ready.
         """
-        if self._executor is not None:
-            for _ in range(self._take_submissions()):
-                self._executor.submit(self._run_submitted)
-            return
-        self._run_all()
+        if self._handover is None:
+            self._run_all()
+        else:
+            self._handover.submit(self._take_submissions())
+
+    def run_submitted(self) -> None:
+        """Run what stands first in the ready list; the executor calls this."""
+        task = self._take_submitted()
+        if task is not None:
+            self._run(task)
 
     def next_ms(self) -> int:
         """When the wheel next needs turning; EMPTY when nothing waits."""
@@ -243,8 +248,8 @@ class Timer(Driven):
             raise Closed(f"timer {self.name!r} is closed; make a new one")
         if task._run is RELEASED:
             raise TaskReleased(
-                f"{task!r} has run or was cancelled and let go of its callback; make a new "
-                "TimerTask, or subclass it and override run() to add it again"
+                f"this {type(task).__name__} has run or was cancelled and let go of its callback; "
+                "make a new one, or subclass TimerTask and override run() to add it again"
             )
         self._wheel.leave(task)
         placed = DUE
@@ -272,6 +277,9 @@ class Timer(Driven):
         unlink(task)
         return task
 
+    def _count_error(self) -> None:
+        self.errors += 1
+
     def _shut(self) -> bool:
         was_closed, self._closed = self._closed, True
         return was_closed
@@ -285,25 +293,20 @@ class Timer(Driven):
                 break
             self._run(task)
 
-    def _run_submitted(self) -> None:
-        task = self._take_submitted()
-        if task is not None:
-            self._run(task)
-
     def _run(self, task: TimerTask) -> None:
         callback = task._run  # for the log: run() lets go of it
         try:
             task.run()
         except BaseException as error:
-            self.errors += 1
+            self._count_error()
             log.exception(
                 "timer %r: %s raised; the timer goes on",
                 self.name,
-                task if callback is None else f"{type(task).__name__} {callback!r}",
+                shown(task if callback is None or callback is RELEASED else callback),
             )
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
 
 
 if not cython.compiled:
-    GUARD.protect(Timer, "_place", "_take_submissions", "_take_submitted", "_shut")
+    GUARD.protect(Timer, "_place", "_take_submissions", "_take_submitted", "_count_error", "_shut")

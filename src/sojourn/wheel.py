@@ -252,7 +252,8 @@ class TimingWheel:
         if task._list is not None:
             if task._list._counter is not self._counter:
                 raise AlreadyWaiting(
-                    f"{task!r} waits in another wheel or timer; cancel it there first"
+                    f"this {type(task).__name__} waits in another wheel or timer; "
+                    "cancel it there first"
                 )
             unlink(task)
 

@@ -1,0 +1,49 @@
+"""Fixtures for tests that need an interpreter of their own, or threads that interleave closely."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+import sojourn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class FreshPython(Protocol):
+    """Runs code in an interpreter of its own and gives back how that went."""
+
+    def __call__(self, code: str, **environment: str) -> subprocess.CompletedProcess[str]: ...
+
+
+@pytest.fixture
+def fresh_python() -> FreshPython:
+    """On the same build as this suite, unless the environment given says otherwise."""
+
+    def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("SOJOURN_")}
+        build = {} if sojourn.compiled else {"SOJOURN_PURE": "1"}
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            env=inherited | (environment or build),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=15,
+        )
+
+    return run
+
+
+@pytest.fixture
+def close_interleaving() -> Iterator[None]:
+    """Threads lose the GIL as often as the interpreter allows, so that races are likely."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before_s)

@@ -1,0 +1,120 @@
+"""Every example runs by itself, ends by itself, and says what it should."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sojourn
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(module: str, *options: str) -> str:
+    """Run an example as a user would, on the build under test; return what it printed."""
+    finished = subprocess.run(
+        [sys.executable, "-W", "error", "-m", f"examples.{module}", *options],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", "COLUMNS": "80"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stderr == ""
+    return finished.stdout
+
+
+def number(label: str, text: str) -> int:
+    """The number that follows the label."""
+    found = re.search(rf"{label} ([\d,]+)", text)
+    assert found is not None, f"no {label!r} in:\n{text}"
+    return int(found[1].replace(",", ""))
+
+
+def test_every_example_is_run_here() -> None:
+    tested = Path(__file__).read_text(encoding="utf-8")
+    programs = {
+        path.stem
+        for path in (ROOT / "examples").glob("*.py")
+        if '__name__ == "__main__"' in path.read_text(encoding="utf-8")
+    }
+    assert len(programs) >= 7
+    assert {name for name in programs if f'run("{name}"' not in tested} == set()
+
+
+def test_watch_tells_its_story_without_a_terminal() -> None:
+    told = run("watch", "--seconds", "1")
+    assert ("compiled" if sojourn.compiled else "interpreted") in told
+    assert number("completed", told.split("submitted")[1]) > 0
+    assert "errors 0" in told
+    assert "watched 0, delayed 0" in told
+
+
+def test_watch_accounts_for_every_request_once() -> None:
+    told = run("watch", "--seconds", "1").split("submitted", 1)[1]
+    completed, expired = number("completed", told), number("expired", told)
+    assert number("", "submitted" + told.replace("\n", " ")) == completed + expired + number(
+        "dropped at the end", told
+    )
+    assert number("answered ", told) == completed + expired
+
+
+def test_watch_writes_the_last_frame_as_a_picture(tmp_path: Path) -> None:
+    picture = tmp_path / "wheel.svg"
+    run("watch", "--seconds", "0.5", "--picture", str(picture))
+    svg = picture.read_text(encoding="utf-8")
+    assert svg.startswith("<svg")
+    assert "purgatory" in svg
+    assert "@font-face" not in svg  # nothing to fetch
+
+
+def test_watch_refuses_a_run_of_no_length() -> None:
+    with pytest.raises(AssertionError, match="--seconds must be above 0"):
+        run("watch", "--seconds", "0")
+
+
+def test_a_produce_is_answered_when_the_replicas_have_it_or_its_time_is_up() -> None:
+    told = run("produce_acks")
+    assert "35 ms  request 1 answered: {'orders-0': 'ok', 'payments-3': 'ok'}" in told
+    assert "335 ms  request 2 answered: {'orders-0': 'ok', 'payments-3': 'timed out'}" in told
+    assert "request 3 answered: {'payments-3': 'not leader', 'orders-0': 'ok'}" in told
+    assert "watched=0 delayed=0" in told
+
+
+def test_only_requests_without_an_answer_time_out() -> None:
+    told = run("request_timeouts")
+    assert "sent 1000 requests" in told
+    assert f"timed out, in order: {list(range(0, 1000, 100))}" in told
+
+
+def test_a_coroutine_waits_for_news_or_gives_up() -> None:
+    told = run("async_wait").splitlines()
+    assert told == ["2 wait", "bought 5 apples, 2 left", "gave up on 5 pears"]
+
+
+def test_half_hours_pass_without_sleeping() -> None:
+    told = run("manual_clock_test")
+    assert told.count("passed") == 2
+    assert "59 minutes on the clock" in told
+
+
+def test_every_lease_is_given_back_or_runs_out() -> None:
+    told = run("deadline_wheel")
+    added, given_back = number("added", told), number("took out", told)
+    ran_out = [int(n.replace(",", "")) for n in re.findall(r": ([\d,]+) leases ran out", told)]
+    assert ran_out[0] == 0
+    assert sum(ran_out) == added - given_back
+    assert told.endswith("left: 0\n")
+
+
+def test_one_deadline_serves_several_futures() -> None:
+    told = run("delayed_futures").splitlines()
+    assert told[:2] == ["merged [9, 16, 25], failed []", "all in time: True"]
+    assert told[2:4] == ["merged [9, 16], failed ['TimeoutError']", "all in time: False"]
+    assert told[-1] == "threads left: 0"

@@ -1,0 +1,108 @@
+"""What README.md and docs/ say is true: their code runs, and their names are the code's names.
+
+Each python block is a program of its own, run in a fresh namespace. Where a line ends in
+`print(...)  # text`, the text is what it prints. `test_` functions in a block are run too, on a
+`ManualClock`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import sojourn
+import sojourn.aio
+import sojourn.errors
+
+if TYPE_CHECKING:
+    import types
+
+ROOT = Path(__file__).parent.parent
+
+
+def blocks(name: str) -> list[Any]:
+    """The python blocks of a page, each named by its line."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    found = []
+    for match in re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        line = text.count("\n", 0, match.start(1)) + 1
+        found.append(pytest.param(match[1], name, line, id=f"{name}:{line}"))
+    assert found, f"{name} has no python blocks"
+    return found
+
+
+@pytest.mark.parametrize(("code", "page", "line"), blocks("README.md") + blocks("docs/guide.md"))
+def test_the_code_on_the_page_runs(
+    code: str, page: str, line: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile("\n" * (line - 1) + code, str(ROOT / page), "exec"), namespace)
+    for name, value in list(namespace.items()):
+        if name.startswith("test_"):
+            value(sojourn.ManualClock())
+    promised = re.findall(r"print\(.*\)  # (.+)$", code, re.MULTILINE)
+    if promised:
+        assert capsys.readouterr().out.splitlines() == promised
+
+
+def test_the_readme_names_the_two_commands_and_keeps_room_for_numbers() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "make demo" in readme
+    assert "make test" in readme
+    assert "make bench" in readme
+    assert "\n## Numbers\n" in readme
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for command in set(re.findall(r"\bmake ([a-z]+)\b", readme)):
+        assert f"\n{command}:" in makefile, f"the README names `make {command}`"
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CHANGELOG.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+)
+def test_links_between_pages_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)", text):
+        if "://" not in target:
+            assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
+
+
+def public(module: types.ModuleType) -> set[str]:
+    """The names a module offers: not its submodules, not what it imports for itself."""
+    return {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and not inspect.ismodule(value)
+        and (module is sojourn or getattr(value, "__module__", None) == module.__name__)
+    }
+
+
+def sections() -> dict[str, str]:
+    """docs/api.md by its headings: `## `sojourn.Timer`` and what stands below it."""
+    text = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    parts = re.split(r"^## `([\w.]+)`$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.parametrize("module", [sojourn, sojourn.aio, sojourn.errors])
+def test_every_public_name_has_a_section_in_the_api_page(module: types.ModuleType) -> None:
+    names = public(module)
+    assert names
+    missing = {f"{module.__name__}.{name}" for name in names} - set(sections())
+    # The base class is offered at the top and lives with the other errors.
+    assert missing - {"sojourn.errors.SojournError"} == set()
+
+
+@pytest.mark.parametrize("name", sections())
+def test_every_member_the_api_page_lists_exists(name: str) -> None:
+    thing: Any = sojourn
+    for part in name.split(".")[1:]:
+        thing = getattr(thing, part)
+    members = re.findall(r"^- `(\w+)", sections()[name], re.MULTILINE)
+    fields = getattr(thing, "__annotations__", {})
+    missing = [member for member in members if not hasattr(thing, member) and member not in fields]
+    assert missing == []
