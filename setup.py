@@ -9,7 +9,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCES = sorted(Path("src/sojourn").glob("*.pxd"))
+SOURCES = [p for p in sorted(Path("src/sojourn").glob("*.py")) if p.with_suffix(".pxd").exists()]
 
 
 def extensions() -> list[Extension]:
@@ -20,11 +20,11 @@ def extensions() -> list[Extension]:
     optional = os.environ.get("SOJOURN_REQUIRE_COMPILED", "") in ("", "0")
     modules = [
         Extension(
-            f"sojourn.{declarations.stem}",
-            [str(declarations.with_suffix(".py"))],
+            f"sojourn.{source.stem}",
+            [str(source)],
             optional=optional,
         )
-        for declarations in SOURCES
+        for source in SOURCES
     ]
     return cythonize(
         modules,

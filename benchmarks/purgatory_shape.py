@@ -40,10 +40,12 @@ class Ended:
 
 
 class Operation(DelayedOperation):
-    """Completes once somebody has marked it ready, or is forced to: an ordinary user's class."""
+    """Completes once somebody has marked it ready, or is forced to: a user's class, with slots."""
+
+    __slots__ = ("ended", "ready")
 
     def __init__(self, ended: Ended) -> None:
-        super().__init__(timeout_ms=inputs.TIMEOUT_MS)
+        super().__init__(inputs.TIMEOUT_MS)
         self.ended = ended
         self.ready = False
 

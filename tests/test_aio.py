@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from sojourn import DelayedOperation, aio
-from sojourn.errors import Closed, OutOfRange, WrongType
+from sojourn.errors import Closed, OutOfRange, WrongThread, WrongType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -602,3 +602,19 @@ def test_nothing_keeps_what_a_finished_wait_was_about(ending: str) -> None:
         run_quickly(main())
     finally:
         log.disabled = False
+
+
+def test_all_but_signals_belong_to_the_thread_of_the_loop() -> None:
+    async def main() -> None:
+        async with aio.Purgatory() as purgatory:
+            for call in (
+                lambda: purgatory.cancel_for_key("a"),
+                purgatory.close,
+                lambda: purgatory.submit(DelayedOperation(10), ["a"]),
+                lambda: purgatory.try_complete_else_watch(DelayedOperation(10), ["a"]),
+            ):
+                with pytest.raises(WrongThread, match="check_and_complete"):
+                    await asyncio.to_thread(call)
+            assert (purgatory.watched, purgatory.delayed) == (0, 0)
+
+    asyncio.run(main())

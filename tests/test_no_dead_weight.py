@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import sojourn
 from sojourn import DelayedOperation, ManualClock, Purgatory, Timer
 
 if TYPE_CHECKING:
@@ -290,3 +291,39 @@ def test_ten_thousand_operations_leave_no_objects_behind() -> None:
     cycle(10_000)
     assert alive() == before
     assert (purgatory.watched, purgatory.delayed, len(timer)) == (0, 0, 0)
+
+
+@pytest.mark.skipif(not sojourn.compiled, reason="interpreted, the collector sees every object")
+@pytest.mark.parametrize("end", ["complete", "expire", "cancel"])
+def test_the_collector_passes_over_an_operation_only_while_it_waits(
+    manual_clock: ManualClock, end: str
+) -> None:
+    purgatory = Purgatory(clock=manual_clock)
+    operation = DelayedOperation(10)
+    for _ in range(2 if end == "cancel" else 1):
+        assert gc.is_tracked(operation)
+        purgatory.try_complete_else_watch(operation, ["a"])
+        assert not gc.is_tracked(operation)
+        gc.collect()
+        if end == "complete":
+            operation.force_complete()
+        elif end == "expire":
+            manual_clock.advance(10)
+        else:
+            operation.cancel()
+    assert gc.is_tracked(operation)
+    gc.collect()
+
+
+def test_a_key_given_twice_leaves_nothing_behind(manual_clock: ManualClock) -> None:
+    class Named(DelayedOperation):
+        pass
+
+    purgatory = Purgatory(clock=manual_clock)
+    operation = Named(10)
+    gone = weakref.ref(operation)
+    purgatory.try_complete_else_watch(operation, ["a", "a", ("b",), ("b",)])
+    assert purgatory.watched == 2
+    operation.force_complete()
+    del operation
+    assert gone() is None

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import sojourn.purgatory
 import sojourn.timer
-from sojourn.errors import OutOfRange, WrongType
+from sojourn.errors import OutOfRange, WrongThread, WrongType
 from sojourn.operation import DelayedOperation
-from sojourn.purgatory import as_key
+from sojourn.purgatory import AnyFuture, as_key
 
 if TYPE_CHECKING:
     from sojourn.clock import Driver
@@ -50,7 +50,8 @@ class Purgatory(sojourn.purgatory.Purgatory):
     """A purgatory on the running loop: predicates and callbacks run in the loop's thread.
 
     Make it inside a coroutine. `check_and_complete` may be called from any thread; off the
-    loop it hands the key to the loop and returns 0 at once.
+    loop it hands the key to the loop and returns 0 at once. Everything else belongs to the
+    loop's thread.
     """
 
     def __init__(self, name: str = "purgatory", timer: Timer | None = None) -> None:
@@ -90,12 +91,39 @@ class Purgatory(sojourn.purgatory.Purgatory):
         self._loop.call_soon_threadsafe(super().check_and_complete, as_key(key))
         return 0
 
+    def try_complete_else_watch(
+        self, operation: DelayedOperation, keys: Iterable[Hashable]
+    ) -> bool:
+        """Try to complete the operation; if it is not to be, watch it on every key."""
+        self._check_thread()
+        return super().try_complete_else_watch(operation, keys)
+
+    def submit_into(
+        self, future: AnyFuture, operation: DelayedOperation, keys: Iterable[Hashable]
+    ) -> None:
+        """Do the same, and tell the future how it ends."""
+        self._check_thread()
+        super().submit_into(future, operation, keys)
+
+    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
+        """Stop watching the operations on the key, and cancel the tasks that wait for them."""
+        self._check_thread()
+        return super().cancel_for_key(key)
+
     def close(self) -> int:
         """Take no more operations and cancel those that wait; return how many that was."""
+        self._check_thread()
         dropped = super().close()
         if self._own_timer is not None:
             self._own_timer.close()
         return dropped
+
+    def _check_thread(self) -> None:
+        if threading.get_ident() != self._thread:
+            raise WrongThread(
+                "an asyncio purgatory belongs to its loop's thread; from others use "
+                "check_and_complete(), or loop.call_soon_threadsafe()"
+            )
 
     async def __aenter__(self) -> Purgatory:
         return self

@@ -25,5 +25,9 @@ class TaskReleased(SojournError, RuntimeError):
     """The task has run or was cancelled and let go of its callback; make a new task."""
 
 
+class WrongThread(SojournError, RuntimeError):
+    """Something of an event loop's was called from outside its thread."""
+
+
 class Reentered(SojournError, RuntimeError):
     """A finaliser or signal handler called back in the middle of a change (interpreted build)."""

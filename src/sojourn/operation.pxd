@@ -46,6 +46,7 @@ cdef class DelayedOperation(TimerTask):
     @cython.locals(completed=bint, outer=long)
     cdef bint attempt(self) except -1
 
+    @cython.locals(me=long)
     cdef bint signalled(self, Keeper keeper) except -1
 
     @cython.locals(completed=bint)

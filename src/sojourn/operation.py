@@ -284,7 +284,8 @@ class DelayedOperation(TimerTask):
         if self._keeper is not keeper:
             return False
         self._again = True
-        if self._trier == get_ident():  # its own try brings the news; it is not done yet
+        me = get_ident()
+        if self._trier == me:  # its own try brings the news, and looks at the mark at its end
             return False
         return self.try_again(False)
 

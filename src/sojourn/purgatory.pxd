@@ -47,7 +47,7 @@ cdef class Purgatory(Keeper):
     cdef bint _gather(self, Watch first, list found) except -1
 
     cdef bint _arm(self, DelayedOperation operation, long long stay, long long now_us) except -1
-    cdef bint _disown(self, DelayedOperation operation) except -1
+    cdef object _disown(self, DelayedOperation operation)
     cdef int _let_go(self, DelayedOperation operation, long long now_us) except -1
     cdef int _count_error(self) except -1
     cdef int _count_check(self) except -1
@@ -67,6 +67,7 @@ cdef class Key:
     cdef Py_hash_t hash
 
 
+cdef int scrap(Watch watch) except -1
 cdef int by_identity(bint only) except -1
 cpdef object as_key(object key)
 cdef list _checked_keys(object keys)

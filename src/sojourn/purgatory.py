@@ -43,6 +43,7 @@ from sojourn._guard import GUARD
 from sojourn.errors import AlreadyWaiting, Closed, OutOfRange, WrongType
 
 if cython.compiled:
+    from cython.cimports.sojourn._collector import PyObject_GC_Track, PyObject_GC_UnTrack
     from cython.cimports.sojourn.histogram import Histogram
     from cython.cimports.sojourn.operation import (
         CANCELLED,
@@ -51,7 +52,6 @@ if cython.compiled:
         DelayedOperation,
         Keeper,
         Watch,
-        take_future,
     )
     from cython.cimports.sojourn.task import detach, unlink
     from cython.cimports.sojourn.timer import Timer
@@ -64,7 +64,6 @@ else:
         DelayedOperation,
         Keeper,
         Watch,
-        take_future,
     )
     from sojourn.task import detach, unlink
     from sojourn.timer import Timer
@@ -239,11 +238,11 @@ class Purgatory(Keeper):
         self._count_error()
 
     def give_up(self, operation: DelayedOperation) -> bool:
-        if not self._disown(operation):
+        taken = self._disown(operation)
+        if taken is None:
             return False
-        future = take_future(operation)
-        if future is not None:
-            future.cancel()
+        if taken is not self:
+            taken.cancel()
         return True
 
     # Submitting and signalling.
@@ -289,9 +288,13 @@ class Purgatory(Keeper):
         watch._next = watch
         watch._prev = watch
         watch._sibling = None
-        # Either it starts the key's circle, or it joins the one that is there.
-        while not self._join(operation, stay, watch, self._watchers.setdefault(key, watch)):
-            pass
+        try:
+            # Either it starts the key's circle, or it joins the one that is there.
+            while not self._join(operation, stay, watch, self._watchers.setdefault(key, watch)):
+                pass
+        except BaseException:  # the key's __eq__ raised
+            scrap(watch)
+            raise
 
     def _check(self, key: Any) -> int:
         self._count_check()
@@ -341,12 +344,15 @@ class Purgatory(Keeper):
         if operation._stay != stay or operation._state != PENDING:
             if first is watch:
                 self._part(watch)
+            else:
+                scrap(watch)
             return True
         if first is not watch:
             if first._operation is None:
                 return False
             last = first._prev
             if last._operation is operation:  # the same key twice
+                scrap(watch)
                 return True
             watch._key = first._key  # the very one that is in the dictionary
             watch._is_first = False
@@ -377,14 +383,19 @@ class Purgatory(Keeper):
         if self._closed:
             raise Closed(f"purgatory {self.name!r} was closed as the operation came in")
         operation._armed = True
+        if cython.compiled:  # we hold it now, so there is nothing for the collector to find out
+            PyObject_GC_UnTrack(operation)
         operation._started_us = now_us
         self.delayed += 1
         return True
 
-    def _disown(self, operation: DelayedOperation) -> bool:
-        """Be the one who cancels the operation; False if it has ended or is not ours."""
+    def _disown(self, operation: DelayedOperation) -> Any:
+        """Be the one who cancels the operation; None if it has ended or is not ours.
+
+        Gives its future to the caller, or if it has none this purgatory.
+        """
         if operation._state != PENDING or operation._keeper is not self:
-            return False
+            return None
         operation._state = CANCELLED
         operation._keeper = None
         operation._stay += 1
@@ -392,7 +403,8 @@ class Purgatory(Keeper):
             unlink(operation)
         self._cancelled += 1
         self._disarm(operation)
-        return True
+        future, operation._future = operation._future, None
+        return self if future is None else future
 
     def _let_go(self, operation: DelayedOperation, now_us: int) -> None:
         """Count how the operation ended, and how long it waited."""
@@ -417,6 +429,8 @@ class Purgatory(Keeper):
         if operation._armed:
             operation._armed = False
             self.delayed -= 1
+            if cython.compiled:
+                PyObject_GC_Track(operation)
         watch = operation._watches
         while watch is not None:
             operation._watches = watch._sibling
@@ -436,9 +450,7 @@ class Purgatory(Keeper):
             if watch._is_first:
                 after._is_first = True
                 self._replace(watch._key, after)
-        watch._next = None
-        watch._prev = None
-        watch._operation = None
+        scrap(watch)
 
     def _strike(self, key: Any) -> None:
         by_identity(True)
@@ -449,6 +461,13 @@ class Purgatory(Keeper):
         by_identity(True)
         self._watchers[key] = first
         by_identity(False)
+
+
+def scrap(watch: Watch) -> None:
+    """Open the links of a watch that is in no circle: the collector does not see them."""
+    watch._next = None
+    watch._prev = None
+    watch._operation = None
 
 
 class Key:

@@ -257,7 +257,7 @@ class Timer(Driven):
             task._expiration_ms = deadline_ms(now_us, delay_ms, self._tick_ms)
             placed = self._wheel.put(task, task._expiration_ms)
         else:
-            task._expiration_ms = now_us // 1000 + delay_ms
+            task._expiration_ms = now_us // 1000
         if placed == DUE:
             link(self._ready, task)
         return placed
