@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-SOURCES := pyproject.toml setup.py $(wildcard src/sojourn/*.pxd) $(patsubst %.pxd,%.py,$(wildcard src/sojourn/*.pxd))
+SOURCES := pyproject.toml setup.py $(wildcard src/sojourn/*.py src/sojourn/*.pxd)
 
 .PHONY: setup demo test check bench nightly clean
 

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from conftest import FreshPython
 
 ASKED_PURE = os.environ.get("SOJOURN_PURE", "") not in ("", "0")
-COMPILABLE = sorted(path.stem for path in Path(sojourn.__file__).parent.glob("*.pxd"))
+COMPILABLE = sorted(
+    path.stem
+    for path in Path(sojourn.__file__).parent.glob("*.py")
+    if path.with_suffix(".pxd").exists()
+)
 
 
 def test_pure_runs_the_sources_of_every_module(fresh_python: FreshPython) -> None:
