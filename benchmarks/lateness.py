@@ -46,13 +46,16 @@ class Stamps:
         self.done = threading.Event()
 
     def add_all(self, call_later: CallLater) -> None:
+        # The callbacks are built beforehand: a garbage collection between reading the clock and
+        # adding the timer would count as lateness.
         stamp = self._stamp
+        callbacks = [partial(stamp, i) for i in range(len(self._due_ns))]
         first_ns = monotonic_ns() + self._lead_ms * 1_000_000
-        for i in range(len(self._due_ns)):
+        for i, callback in enumerate(callbacks):
             now_ns = monotonic_ns()
             delay_ms = (first_ns + i * 1_000_000_000 // self._rate - now_ns) // 1_000_000
             self._due_ns[i] = now_ns + delay_ms * 1_000_000
-            call_later(delay_ms, partial(stamp, i))
+            call_later(delay_ms, callback)
 
     def _stamp(self, i: int) -> None:
         self._ran_ns[i] = monotonic_ns()
