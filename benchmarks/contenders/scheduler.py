@@ -48,11 +48,15 @@ class Scheduler(Contender):
                 self._ran_before_cancel += 1
 
     def expire(self) -> int:
-        import_module("apscheduler.schedulers.base").datetime = _Ahead  # type: ignore[attr-defined]
-        self._scheduler.wakeup()
-        while self._scheduler.get_jobs():
-            time.sleep(0.001)
-        self._scheduler.shutdown(wait=True)
+        base: Any = import_module("apscheduler.schedulers.base")
+        real, base.datetime = base.datetime, _Ahead
+        try:
+            self._scheduler.wakeup()
+            while self._scheduler.get_jobs():
+                time.sleep(0.001)
+            self._scheduler.shutdown(wait=True)
+        finally:
+            base.datetime = real  # the next round starts in the present
         return self.tally.count - self._ran_before_cancel
 
 
