@@ -43,9 +43,10 @@ class Jvm:
     def command(self, workload: str, contender: str, params: Params) -> list[str]:
         """The command that measures; contenders differ in heap and clock.
 
-        kafka: the JVM chooses how its heap grows, up to the limit. kafka-presized: it has the
-        whole heap from the start, so that a short run never collects. kafka-system: Kafka's
-        clock is left alone.
+        kafka: the JVM chooses how its heap grows, up to the limit; collections while it grows are
+        a good part of its figures. kafka-presized: it has the whole heap from the start, and the
+        request timeouts then run without a single collection, which shows Kafka's code alone.
+        kafka-system: Kafka's clock is left alone.
         """
         options = [f"-Xmx{self._heap}"]
         if contender == "kafka-presized":

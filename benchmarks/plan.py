@@ -58,8 +58,8 @@ QUICK = Size(
     memory_timers=100_000,
     memory_deadlines=1_000_000,
     lateness_ms=500,
-    jvm_warmups=5,
-    jvm_rounds=1,
+    jvm_warmups=25,  # small rounds warm the JVM less
+    jvm_rounds=3,
 )
 
 

@@ -75,7 +75,7 @@ def show(console: Console, results: Results, targets: list[Target]) -> None:
     for workload in _TITLES:
         if outcomes := results.of(workload):
             console.print(_workload_table(workload, outcomes))
-    console.print(_targets_table(targets))
+    console.print(_targets_table(targets, results.quick))
     console.print(f"Medians. {results.machine()}", style="dim", highlight=False)
 
 
@@ -111,8 +111,9 @@ def _cells(workload: str, outcome: Outcome) -> Iterator[str]:
         yield f"skipped: {outcome.skipped}"
 
 
-def _targets_table(targets: list[Target]) -> Table:
-    table = Table(title="Targets", title_justify="left", title_style="bold")
+def _targets_table(targets: list[Target], quick: bool) -> Table:
+    title = "Targets (a quick run: too small to quote)" if quick else "Targets"
+    table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("claim")
     table.add_column("goal", justify="right")
     table.add_column("this run", justify="right")
