@@ -8,26 +8,37 @@ import os
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 SOURCES = [p for p in sorted(Path("src/sojourn").glob("*.py")) if p.with_suffix(".pxd").exists()]
 
 
+def asked(name: str) -> bool:
+    return os.environ.get(name, "") not in ("", "0")
+
+
+class CompileOrGoWithout(build_ext):
+    """Compile all modules or, if that fails, none: compiled ones need each other."""
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except Exception as error:
+            if asked("SOJOURN_REQUIRE_COMPILED"):
+                raise
+            print(f"sojourn is not compiled, and will run interpreted: {error}")
+            for extension in self.extensions:
+                Path(self.build_lib, self.get_ext_filename(extension.name)).unlink(missing_ok=True)
+            self.extensions = []
+
+
 def extensions() -> list[Extension]:
-    if os.environ.get("SOJOURN_PURE", "") not in ("", "0"):
+    if asked("SOJOURN_PURE"):
         return []
     from Cython.Build import cythonize
 
-    optional = os.environ.get("SOJOURN_REQUIRE_COMPILED", "") in ("", "0")
-    modules = [
-        Extension(
-            f"sojourn.{source.stem}",
-            [str(source)],
-            optional=optional,
-        )
-        for source in SOURCES
-    ]
     return cythonize(
-        modules,
+        [Extension(f"sojourn.{source.stem}", [str(source)]) for source in SOURCES],
         build_dir="build/cython",
         compiler_directives={
             "language_level": "3",
@@ -40,4 +51,4 @@ def extensions() -> list[Extension]:
     )
 
 
-setup(ext_modules=extensions())
+setup(ext_modules=extensions(), cmdclass={"build_ext": CompileOrGoWithout})
