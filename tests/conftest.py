@@ -1,7 +1,8 @@
-"""Fixtures for tests that need an interpreter of their own, or threads that interleave closely."""
+"""Fixtures: an interpreter of its own, threads that interleave closely, a quiet log."""
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -47,3 +48,12 @@ def close_interleaving() -> Iterator[None]:
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before_s)
+
+
+@pytest.fixture
+def quiet_log() -> Iterator[None]:
+    """The package's log says nothing while the test runs."""
+    log = logging.getLogger("sojourn")
+    log.disabled = True
+    yield
+    log.disabled = False

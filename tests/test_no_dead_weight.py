@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import gc
-import logging
 import threading
 import weakref
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import sojourn
 from sojourn import DelayedOperation, ManualClock, Purgatory, Timer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WAIT_S = 30.0
 WAYS = ["completed", "signalled", "expired", "cancelled", "cancelled by key", "closed"]
@@ -32,13 +28,8 @@ class Key:
     """A key that can be seen to die."""
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """A log record that a test keeps would keep a traceback, its frames, and the operation."""
-    log = logging.getLogger("sojourn")
-    log.disabled = True
-    yield
-    log.disabled = False
+# A log record that a test keeps would keep a traceback, its frames, and the operation.
+pytestmark = pytest.mark.usefixtures("quiet_log")
 
 
 def _end(way: str, operation: Flagged, key: Key, purgatory: Purgatory, clock: ManualClock) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import naive_purgatory
 import pytest
@@ -29,19 +27,11 @@ from naive_purgatory import (
 
 import sojourn
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 STEPS = 250
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Programs raise on purpose, thousands of times; other tests look at the log."""
-    log = logging.getLogger("sojourn")
-    log.disabled = True
-    yield
-    log.disabled = False
+# Programs raise on purpose, thousands of times; other tests look at the log.
+pytestmark = pytest.mark.usefixtures("quiet_log")
 
 
 def _seed() -> int:

@@ -142,11 +142,7 @@ class DelayedOperation(TimerTask):
         self._lock = lock
         self._own_lock = new_lock() if lock is None else None
         if not cython.compiled:  # a compiled object starts out like this
-            self._run = None
-            self._expiration_ms = 0
-            self._next = None
-            self._prev = None
-            self._list = None
+            TimerTask.__init__(self, self._delay_ms)
             self._state = PENDING
             self._again = False
             self._armed = False
