@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-SOURCES := pyproject.toml setup.py $(wildcard src/sojourn/*.py src/sojourn/*.pxd)
+SOURCES := pyproject.toml setup.py $(shell find src -name '*.pxd' -o -name '*.py')
 
 .PHONY: setup demo test check bench nightly clean
 
@@ -37,4 +37,5 @@ nightly: setup
 	SOJOURN_PURE=1 $(BIN)/python -m pytest -m nightly
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info src/sojourn/*.so
+	rm -rf $(VENV) build dist src/*.egg-info
+	find src -name '*.so' -delete

@@ -10,7 +10,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-SOURCES = [p for p in sorted(Path("src/sojourn").glob("*.py")) if p.with_suffix(".pxd").exists()]
+SOURCES = [p for p in sorted(Path("src").rglob("*.py")) if p.with_suffix(".pxd").exists()]
 
 
 def asked(name: str) -> bool:
@@ -32,13 +32,17 @@ class CompileOrGoWithout(build_ext):
             self.extensions = []
 
 
+def module_name(source: Path) -> str:
+    return ".".join(source.relative_to("src").with_suffix("").parts)
+
+
 def extensions() -> list[Extension]:
     if asked("SOJOURN_PURE"):
         return []
     from Cython.Build import cythonize
 
     return cythonize(
-        [Extension(f"sojourn.{source.stem}", [str(source)]) for source in SOURCES],
+        [Extension(module_name(source), [str(source)]) for source in SOURCES],
         build_dir="build/cython",
         compiler_directives={
             "language_level": "3",

@@ -22,14 +22,15 @@ def _asked(name: str) -> bool:
 class _SourcesOnly:
     """Finds the package's own modules by their sources, passing over the compiled ones."""
 
-    _finder = FileFinder(str(Path(__file__).parent), (SourceFileLoader, SOURCE_SUFFIXES))
-
-    @classmethod
+    @staticmethod
     def find_spec(
-        cls, name: str, path: object = None, target: ModuleType | None = None
+        name: str, path: object = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        package, _, module = name.rpartition(".")
-        return cls._finder.find_spec(name, target) if package == __package__ and module else None
+        own, *folders, module = name.split(".")
+        if own != __package__ or not (folders or module != own):
+            return None
+        folder = Path(__file__).parent.joinpath(*folders)
+        return FileFinder(str(folder), (SourceFileLoader, SOURCE_SUFFIXES)).find_spec(name, target)
 
 
 if _asked("SOJOURN_PURE"):

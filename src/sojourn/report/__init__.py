@@ -1,0 +1,1 @@
+"""One page about what waited, how long, and what the timeout should have been."""

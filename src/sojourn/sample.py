@@ -1,0 +1,1 @@
+"""Realistic traces made from a seed."""

@@ -1,0 +1,1 @@
+"""Operations as data on Spark: DataFrames in, DataFrames out, batch and streaming."""
