@@ -26,8 +26,8 @@ class _SourcesOnly:
     def find_spec(
         name: str, path: object = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        own, *folders, module = name.split(".")
-        if own != __package__ or not (folders or module != own):
+        own, *folders = name.split(".")[:-1] or [""]
+        if own != __package__:
             return None
         folder = Path(__file__).parent.joinpath(*folders)
         return FileFinder(str(folder), (SourceFileLoader, SOURCE_SUFFIXES)).find_spec(name, target)
