@@ -31,3 +31,7 @@ class WrongThread(SojournError, RuntimeError):
 
 class Reentered(SojournError, RuntimeError):
     """A finaliser or signal handler called back in the middle of a change (interpreted build)."""
+
+
+class BadTable(SojournError, ValueError):
+    """A table lacks a column, or has one of a type that cannot mean anything here."""

@@ -1,1 +1,13 @@
 """Operations as data: the rules of the purgatory over rows, replayed in process."""
+
+try:
+    import numpy as _numpy  # noqa: F401
+    import pyarrow as _pyarrow  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f"sojourn.replay needs pyarrow and numpy, and {error.name} is not installed; "
+        "pip install sojourn[replay]"
+    ) from error
+
+from sojourn.replay.local import Resolution as Resolution  # outcomes, pending, rejected
+from sojourn.replay.local import resolve as resolve  # whole tables in, whole tables out

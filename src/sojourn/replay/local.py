@@ -1,0 +1,125 @@
+"""Resolve whole tables in this process: operations, signals and cancels in, outcomes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sojourn.errors import OutOfRange, WrongType
+from sojourn.replay import rows
+from sojourn.replay.endings import PENDING, STATUS, Endings, end_all
+from sojourn.replay.moments import held_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What became of the operations, and the rows that meant nothing, as pyarrow Tables."""
+
+    outcomes: pa.Table
+    pending: pa.Table
+    rejected: pa.Table
+
+    def __repr__(self) -> str:
+        return (
+            f"<Resolution outcomes={len(self.outcomes)} pending={len(self.pending)} "
+            f"rejected={len(self.rejected)}>"
+        )
+
+
+def resolve(
+    operations: Any, signals: Any, cancels: Any = None, until_ms: int | None = None
+) -> Resolution:
+    """Say of every operation how and when it ended: completed, expired or cancelled.
+
+    Takes pyarrow Tables, record batches, or anything else that is Arrow. With `until_ms` only
+    what happened up to then is looked at, and operations that had not ended are pending. Without
+    it every operation ends. Outcomes and pending come in the order of the operations' rows.
+    """
+    until_ms = checked_until_ms(until_ms)
+    wanted = rows.check_operations(operations)
+    seen = rows.check_signals(signals)
+    rejected = [wanted.rejected, seen.rejected]
+    first = rows.first_of_duplicates(wanted.ids, wanted.submitted_ms)
+    if not first.all():
+        duplicates = wanted.numbers[~first]
+        rejected.insert(1, rows.reject(operations, rows.OPERATIONS, duplicates, rows.DUPLICATE))
+        wanted = wanted.keep(first)
+    cancel_ms = has_cancel = None
+    if cancels is not None:
+        called_off = rows.check_cancels(cancels)
+        rejected.append(called_off.rejected)
+        # The earliest cancel at or after the submission: ids for keys, and times for offsets.
+        cancel_ms, has_cancel = held_ms(
+            called_off.ids, called_off.at_ms, called_off.at_ms, wanted.ids, wanted.submitted_ms
+        )
+    moments, holds = held_ms(seen.keys, seen.offsets, seen.at_ms, wanted.keys, wanted.offsets)
+    endings = end_all(
+        wanted.submitted_ms,
+        wanted.timeout_ms,
+        wanted.needed,
+        wanted.starts,
+        moments,
+        holds,
+        wanted.keys,
+        cancel_ms,
+        has_cancel,
+        until_ms,
+    )
+    return Resolution(
+        _outcomes(wanted, endings), _pending(wanted, endings), pa.concat_tables(rejected)
+    )
+
+
+def checked_until_ms(until_ms: Any) -> int | None:
+    """Return `until_ms` as a 64-bit integer or None, or say what is wrong with it."""
+    if until_ms is None:
+        return None
+    try:
+        number = index(until_ms)
+    except TypeError:
+        raise WrongType(
+            f"until_ms must be an integer number of milliseconds or None, got {until_ms!r} "
+            f"({type(until_ms).__name__}); round it first, e.g. math.floor(seconds * 1000)"
+        ) from None
+    if not rows.LEAST <= number <= rows.MOST:
+        raise OutOfRange(
+            f"until_ms must fit 64 bits, got {number}; None means that everything ends"
+        )
+    return number
+
+
+def _outcomes(wanted: rows.CleanOperations, endings: Endings) -> pa.Table:
+    ended = endings.status != PENDING
+    everything = bool(ended.all())
+    kept = wanted if everything else wanted.keep(ended)
+    status, at_ms, by, condition_ms, has_condition = (
+        endings if everything else (part[ended] for part in endings)
+    )
+    columns = {
+        "id": kept.ids,
+        "status": pa.array(STATUS).take(pa.array(status)),
+        "at_ms": pa.array(at_ms),
+        "by_key": wanted.keys.take(pa.array(by, mask=by < 0)),
+        "waited_ms": pa.array(at_ms - kept.submitted_ms),
+        "condition_ms": pa.array(condition_ms, mask=~has_condition),
+    }
+    return _beside(columns, kept.extras)
+
+
+def _pending(wanted: rows.CleanOperations, endings: Endings) -> pa.Table:
+    kept = wanted.keep(np.equal(endings.status, PENDING))
+    columns = {
+        "id": kept.ids,
+        "submitted_ms": pa.array(kept.submitted_ms),
+        "timeout_ms": pa.array(kept.timeout_ms),
+    }
+    return _beside(columns, kept.extras)
+
+
+def _beside(columns: dict[str, pa.Array], extras: pa.Table) -> pa.Table:
+    names = [*columns, *extras.column_names]
+    return pa.table([*columns.values(), *extras.columns], names=names)
