@@ -1,8 +1,3 @@
 """The command line: `sojourn sample | replay | stream | report`."""
 
-from __future__ import annotations
-
-
-def main() -> int:
-    """Run the command; return its exit status."""
-    raise NotImplementedError
+from sojourn.cli.entry import main as main  # run a command; its exit status

@@ -1,0 +1,89 @@
+"""The command `sojourn`: which part is asked for, and how it ends.
+
+Exit status: 0 all is well; 1 it ended, rows were rejected and `--fail-on-rejected` asked to know;
+2 it was asked for something that cannot be, or given something that cannot be read; 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from sojourn.cli import replay, report, sample, stream
+from sojourn.errors import SojournError
+
+OK, REJECTED, BAD, INTERRUPTED = 0, 1, 2, 130
+
+_EXAMPLES = """\
+examples:
+  sojourn sample shop                                 # half a million operations, two days
+  sojourn replay shop/operations shop/signals --cancels shop/cancels --out answers --report
+  sojourn report answers -o report.html
+
+exit status: 0 fine, 1 rows were rejected and --fail-on-rejected was given,
+2 bad usage or input, 130 interrupted
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command that the arguments ask for; return its exit status."""
+    try:
+        args = _parser().parse_args(argv)
+    except SystemExit as end:  # --help, or usage that was explained on stderr
+        return end.code if isinstance(end.code, int) else BAD
+    try:
+        status: int = args.run(args)
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except (SojournError, OSError) as error:
+        return _explain(args, error)
+    except ImportError as error:
+        if args.traceback or (error.name or "").startswith("sojourn."):
+            raise
+        return _explain(args, _what_to_install(args, error))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sojourn",
+        description="Operations that wait for events: which completed, which ran out of time, "
+        "when, by what, and what the timeout should have been.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--traceback", action="store_true", help="show where in the program an error arose"
+    )
+    commands = parser.add_subparsers(metavar="command", required=True)
+    for command in (sample, replay, stream, report):
+        command.add_parser(commands)
+    return parser
+
+
+def _explain(args: argparse.Namespace, error: Exception) -> int:
+    """One line about the error, or all of it if that was asked for."""
+    if args.traceback:
+        raise error
+    said = str(error).strip() or type(error).__name__
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        said = f"{error.filename}: {error.strerror}"
+    print(f"sojourn: {' '.join(said.split())}", file=sys.stderr)
+    return BAD
+
+
+def _what_to_install(args: argparse.Namespace, error: ImportError) -> SojournError:
+    missing = (error.name or "").partition(".")[0]
+    extras = {"pyspark": "spark", "py4j": "spark", "pyarrow": "cli", "numpy": "cli", "rich": "cli"}
+    if missing not in extras:
+        return SojournError(str(error))
+    return SojournError(
+        f"this needs {missing}, which is not installed; pip install 'sojourn[{extras[missing]}]'"
+    )

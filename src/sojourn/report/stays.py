@@ -1,0 +1,291 @@
+"""What a replay or a stream has written, read again as often as anybody asks, a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from sojourn.errors import OutOfRange, SojournError
+from sojourn.report.bins import Values
+
+Int64s = npt.NDArray[np.int64]
+
+STATUSES = ("completed", "expired", "cancelled")
+COMPLETED, EXPIRED, CANCELLED = range(3)
+
+NO_CLASS = "(none)"
+_MOST_CLASSES = 1_000
+_BATCH_ROWS = 131_072
+
+
+class BadOutcomes(SojournError, ValueError):
+    """What was given is not what a replay or a stream writes."""
+
+
+class Stays:
+    """Ended operations, as outcomes; pending ones and rejected rows beside them if they are known.
+
+    `read` gives the outcomes' columns that it is asked for, from the beginning each time.
+    """
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        read: Callable[[list[str]], Iterator[Any]],
+        *,
+        pending: Callable[[list[str]], Iterator[Any]] | None = None,
+        rejected: Callable[[list[str]], Iterator[Any]] | None = None,
+        class_column: str | None = None,
+        origin: str = "",
+    ) -> None:
+        self.names = list(names)
+        self.origin = origin
+        self.has_condition = "condition_ms" in self.names
+        self.class_column = class_column
+        self.classes: list[str] = []  # in order of appearance; complete after one pass
+        self._codes: dict[Any, int] = {}
+        self._read = read
+        self._pending = pending
+        self._rejected = rejected
+        for name in ("status", "at_ms", "waited_ms", "by_key"):
+            if name not in self.names:
+                raise BadOutcomes(
+                    f"outcomes must have a column {name}, found {', '.join(self.names) or 'none'};"
+                    " name the folder that `sojourn replay` or `sojourn stream` wrote"
+                )
+        if class_column is not None and class_column not in self.names:
+            raise OutOfRange(
+                f"there is no column {class_column!r} to tell classes by; "
+                f"the outcomes have {', '.join(self.names)}"
+            )
+
+    @classmethod
+    def of_tables(
+        cls,
+        outcomes: Any,
+        pending: Any = None,
+        rejected: Any = None,
+        *,
+        class_column: str | None = None,
+    ) -> Stays:
+        """Take tables from memory."""
+
+        def reader(table: Any) -> Callable[[list[str]], Iterator[Any]]:
+            return lambda columns: iter(table.select(columns).to_batches(max_chunksize=_BATCH_ROWS))
+
+        return cls(
+            outcomes.column_names,
+            reader(outcomes),
+            pending=None if pending is None else reader(pending),
+            rejected=None if rejected is None else reader(rejected),
+            class_column=class_column,
+        )
+
+    @classmethod
+    def of_folder(cls, folder: str | Path, *, class_column: str | None = None) -> Stays:
+        """Take a folder that holds outcomes/ and perhaps pending/ and rejected/."""
+        folder = Path(folder)
+        if not folder.is_dir():
+            raise FileNotFoundError(
+                f"there is no folder {folder}; name one that `sojourn replay --out` wrote"
+            )
+        inner = folder / "outcomes"
+        outcomes = _dataset(inner if inner.exists() else folder)
+
+        def beside(name: str) -> Callable[[list[str]], Iterator[Any]] | None:
+            if not inner.exists() or not (folder / name).is_dir():
+                return None
+            if not _files(folder / name):  # a stream that has had nothing to say
+                return lambda columns: iter(())
+            return _reader(_dataset(folder / name))
+
+        return cls(
+            outcomes.schema.names,
+            _reader(outcomes),
+            pending=beside("pending"),
+            rejected=beside("rejected"),
+            class_column=class_column,
+            origin=str(folder),
+        )
+
+    def batches(self, columns: set[str]) -> Iterator[Stay]:
+        """The outcomes, with what these columns say."""
+        for batch in self._read(sorted(columns)):
+            if batch.num_rows:
+                yield Stay(self, batch)
+
+    @property
+    def knows_pending(self) -> bool:
+        return self._pending is not None
+
+    def pending_submitted_ms(self) -> Iterator[Int64s]:
+        """When the operations that still wait were submitted."""
+        for batch in self._pending(["submitted_ms"]) if self._pending else ():
+            yield _integers(batch, "submitted_ms")
+
+    @property
+    def knows_rejected(self) -> bool:
+        return self._rejected is not None
+
+    def rejected_reasons(self) -> dict[tuple[str, str], int]:
+        """How many rows of which table were rejected for which reason."""
+        counts: dict[tuple[str, str], int] = {}
+        for batch in self._rejected(["table", "reason"]) if self._rejected else ():
+            grouped = pa.Table.from_batches([batch]).group_by(["table", "reason"])
+            for row in grouped.aggregate([([], "count_all")]).to_pylist():
+                kind = (row["table"] or "", row["reason"] or "")
+                counts[kind] = counts.get(kind, 0) + row["count_all"]
+        return counts
+
+    def code(self, value: Any) -> int:
+        """The number of a class."""
+        if value not in self._codes:
+            if len(self._codes) == _MOST_CLASSES:
+                raise OutOfRange(
+                    f"column {self.class_column!r} has more than {_MOST_CLASSES} different values;"
+                    " choose one that says what kind of operation it is"
+                )
+            self._codes[value] = len(self.classes)
+            self.classes.append(NO_CLASS if value is None else str(value))
+        return self._codes[value]
+
+
+class Stay:
+    """One batch of ended operations, each column as an array when it is first asked for."""
+
+    def __init__(self, stays: Stays, batch: Any) -> None:
+        self._stays = stays
+        self._batch = batch
+
+    def __len__(self) -> int:
+        return int(self._batch.num_rows)
+
+    @cached_property
+    def at_ms(self) -> Int64s:
+        return _integers(self._batch, "at_ms")
+
+    @cached_property
+    def waited_ms(self) -> Values:
+        return _integers(self._batch, "waited_ms").view(np.uint64)
+
+    @cached_property
+    def submitted_ms(self) -> Int64s:
+        return self.at_ms - self.waited_ms.view(np.int64)
+
+    @cached_property
+    def status(self) -> npt.NDArray[np.int8]:
+        """0, 1, 2 for completed, expired, cancelled."""
+        names = self._batch.column("status").cast(pa.string())
+        codes = pc.index_in(names, value_set=pa.array(STATUSES))
+        if codes.null_count:
+            strange = names.filter(codes.is_null())[0].as_py()
+            raise BadOutcomes(f"status must be one of {', '.join(STATUSES)}, found {strange!r}")
+        return np.asarray(codes.to_numpy().astype(np.int8))
+
+    @cached_property
+    def held(self) -> npt.NDArray[np.bool_]:
+        """Whether the condition held at some time."""
+        column = self._batch.column("condition_ms")
+        return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+
+    @cached_property
+    def condition_waits_ms(self) -> Values:
+        """How long the condition took; meaningless where it never held.
+
+        As long as 64 bits without a sign: from the first of all times to the last.
+        """
+        condition_ms = _integers(self._batch, "condition_ms", nulls=True)
+        return condition_ms.view(np.uint64) - self.submitted_ms.view(np.uint64)
+
+    @cached_property
+    def by_key(self) -> Any:
+        """The key that completed each, as Arrow strings; null where none did."""
+        return self._batch.column("by_key").cast(pa.string())
+
+    @cached_property
+    def class_code(self) -> npt.NDArray[np.int32]:
+        """The number of each operation's class; all 0 where there are no classes."""
+        stays = self._stays
+        if stays.class_column is None:
+            return np.zeros(len(self), np.int32)
+        column = self._batch.column(stays.class_column)
+        if pa.types.is_null(column.type):
+            column = column.cast(pa.string())
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode("encode")
+        local = [stays.code(value) for value in column.dictionary.to_pylist()]
+        if column.null_count:
+            local.append(stays.code(None))
+        codes = pc.fill_null(column.indices.cast(pa.int32()), len(local) - 1)
+        numbers: npt.NDArray[np.int32] = np.asarray(local, np.int32)
+        return numbers.take(codes.to_numpy(zero_copy_only=False))
+
+
+def _integers(batch: Any, name: str, *, nulls: bool = False) -> Int64s:
+    column = batch.column(name)
+    if not pa.types.is_integer(column.type):
+        raise BadOutcomes(f"column {name} must hold integers, found {column.type}")
+    column = column.cast(pa.int64())
+    if column.null_count:
+        if not nulls:
+            raise BadOutcomes(f"column {name} must not have nulls, found {column.null_count}")
+        column = column.fill_null(0)
+    return np.asarray(column.to_numpy())
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files below a folder; those whose name begins with _ or . are not data."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file()
+        and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts)
+    )
+
+
+def _dataset(folder: Path) -> Any:
+    """The rows of the Parquet or JSON-lines files below a folder."""
+    files = _files(folder)
+    if not files:
+        raise BadOutcomes(f"there are no files in {folder}; has the job ended?")
+    endings = {path.suffix for path in files}
+    if endings == {".parquet"}:
+        form = "parquet"
+    elif endings <= {".json", ".jsonl", ".ndjson"}:
+        form = "json"
+    else:
+        raise BadOutcomes(
+            f"{folder} must hold .parquet files or .json ones, found {', '.join(sorted(endings))}"
+        )
+    try:
+        return ds.dataset([str(path) for path in files], format=form)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise BadOutcomes(f"cannot read {folder}: {error}") from error
+
+
+def _reader(dataset: Any) -> Callable[[list[str]], Iterator[Any]]:
+    def read(columns: list[str]) -> Iterator[Any]:
+        missing = [name for name in columns if name not in dataset.schema.names]
+        if missing:
+            raise BadOutcomes(
+                f"{Path(dataset.files[0]).parent} must have a column {missing[0]}, "
+                f"found {', '.join(dataset.schema.names)}"
+            )
+        # Few batches ahead: a column of a hundred million rows must not pile up in memory.
+        batches = dataset.scanner(
+            columns=columns, batch_size=_BATCH_ROWS, batch_readahead=4, fragment_readahead=1
+        ).to_batches()
+        try:
+            yield from batches
+        except (pa.ArrowInvalid, OSError) as error:
+            raise BadOutcomes(f"cannot read {dataset.files[0]}: {error}") from error
+
+    return read

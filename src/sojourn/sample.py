@@ -1,1 +1,0 @@
-"""Realistic traces made from a seed."""
