@@ -9,6 +9,8 @@ import sys
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
+from spark_fixtures import java as java
+from spark_fixtures import spark as spark
 
 import sojourn
 

@@ -1,0 +1,92 @@
+"""A Spark session on this machine with settings that suit Sojourn, quiet and off the network."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUIET_LOG = Path(__file__).with_name("quiet-log4j2.properties")
+
+
+def local_session(
+    master: str = "local[*]",
+    *,
+    app_name: str = "sojourn",
+    driver_memory: str = "2g",
+    shuffle_partitions: int | None = None,
+    settings: dict[str, str] | None = None,
+) -> SparkSession:
+    """Start a session, or get the one that runs; Java is found or brought by itself.
+
+    `master` may be that of a cluster too; then the driver can be reached from it, and
+    `driver_memory` is still the driver's. `shuffle_partitions` is twice the number of cores by
+    default. `settings` are Spark's own and win over ours. If a session runs already, it is given
+    back with those of the settings that can be changed while it runs.
+
+    Raises NoJava where there is no Java 17 or newer.
+    """
+    # Java is looked for when it is needed; importing this package starts nothing.
+    from sojourn.spark.java import use_java
+
+    use_java()
+    # Workers run this very Python: the one that has sojourn and its compiled modules.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    with quiet_pyspark():
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master(master).appName(app_name)
+        chosen = _settings(master, driver_memory, shuffle_partitions) | (settings or {})
+        for name, value in chosen.items():
+            builder = builder.config(name, value)
+        return builder.getOrCreate()
+
+
+@contextmanager
+def quiet_pyspark() -> Iterator[None]:
+    """Keep to ourselves what PySpark warns of when its Arrow functions are used.
+
+    It says that pandas 3 is new to it; of pandas we use nothing. Python's warning filters belong
+    to the whole process, so other threads are without those warnings meanwhile.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=FutureWarning, message="PySpark does not yet")
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        warnings.filterwarnings("ignore", category=ResourceWarning)
+        yield
+
+
+def _settings(master: str, driver_memory: str, shuffle_partitions: int | None) -> dict[str, str]:
+    settings = {
+        "spark.driver.memory": driver_memory,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET_LOG.as_uri()}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.adaptive.enabled": "true",
+    }
+    if master.startswith("local"):
+        # Nobody else needs to reach us; and a laptop's own name often leads nowhere.
+        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+    if shuffle_partitions is None and master.startswith("local"):
+        shuffle_partitions = 2 * _cores(master)
+    if shuffle_partitions is not None:
+        settings["spark.sql.shuffle.partitions"] = str(shuffle_partitions)
+    return settings
+
+
+def _cores(master: str) -> int:
+    """How many cores a local master asks for: local, local[4], local[4,2], local[*]."""
+    asked = master.removeprefix("local").strip("[]").split(",")[0]
+    if asked == "*":
+        return os.cpu_count() or 1
+    return int(asked) if asked.isdigit() else 1
