@@ -226,7 +226,7 @@ class Stay:
             local.append(stays.code(None))
         codes = pc.fill_null(column.indices.cast(pa.int32()), len(local) - 1)
         numbers: npt.NDArray[np.int32] = np.asarray(local, np.int32)
-        return numbers.take(codes.to_numpy(zero_copy_only=False))
+        return np.asarray(numbers.take(codes.to_numpy(zero_copy_only=False)), np.int32)
 
 
 def _integers(batch: Any, name: str, *, nulls: bool = False) -> Int64s:
