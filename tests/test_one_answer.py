@@ -1,0 +1,175 @@
+"""One answer: for the same rows every engine says the same as the oracle.
+
+To add an engine, write a function from a `Trace` to an `Answer`, and put it into `ENGINES`
+with the traces that it is to be tried on; at least 100,000 operations in all. `answer_of_tables`
+makes an `Answer` of Arrow tables.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+import rows_live
+import rows_oracle
+from rows_oracle import Answer, Row
+from rows_traces import Trace, random_trace
+
+from sojourn import replay
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Which traces an engine is tried on: seeds, and the arguments of `random_trace`."""
+
+    seeds: range
+    operations: int = 300
+    span_ms: int = 1000
+    extremes: bool = True
+    ties_by_arrival: bool = True
+    until: bool | None = None
+
+    def each(self) -> list[tuple[Trace, Answer]]:
+        return [_trace_and_answer(self, seed) for seed in self.seeds]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Something that resolves rows."""
+
+    name: str
+    resolve: Callable[[Trace], Answer]
+    traces: tuple[Traces, ...]
+    tells_condition: bool = True  # whether its outcomes have condition_ms
+
+
+@cache  # several engines are tried on the same traces
+def _trace_and_answer(traces: Traces, seed: int) -> tuple[Trace, Answer]:
+    trace = random_trace(
+        seed,
+        traces.operations,
+        span_ms=traces.span_ms,
+        extremes=traces.extremes,
+        ties_by_arrival=traces.ties_by_arrival,
+        until=traces.until,
+    )
+    rows = trace.operations, trace.signals, trace.cancels, trace.until_ms
+    return trace, rows_oracle.resolve(*rows)
+
+
+def answer_of_tables(outcomes: pa.Table, pending: pa.Table, rejected: pa.Table) -> Answer:
+    return Answer(
+        outcomes.to_pylist(),
+        pending.to_pylist(),
+        [(row["table"], row["reason"], json.loads(row["row"])) for row in rejected.to_pylist()],
+    )
+
+
+# The engines.
+
+
+def by_replay(trace: Trace) -> Answer:
+    operations, signals, cancels = trace.tables()
+    r = replay.resolve(operations, signals, cancels, trace.until_ms)
+    return answer_of_tables(r.outcomes, r.pending, r.rejected)
+
+
+# Small traces in which much meets, and a large one.
+EVERYTHING = (Traces(range(300), 300), Traces(range(1000, 1001), 20_000, span_ms=5000))
+# Clocks do not reach the ends of 64 bits.
+MODEST = (Traces(range(350), 300, extremes=False),)
+
+ENGINES = [
+    Engine("replay", by_replay, EVERYTHING),
+    Engine("purgatory", rows_live.resolve, MODEST, tells_condition=False),
+]
+
+
+# The suite.
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+def test_every_engine_gives_the_answer_of_the_oracle(engine: Engine) -> None:
+    compared = 0
+    for traces in engine.traces:
+        for trace, expected in traces.each():
+            found = engine.resolve(trace)
+            difference = differs(trace, expected, found, engine.tells_condition)
+            if difference:
+                pytest.fail(f"{engine.name} differs from the oracle on {trace.name}\n{difference}")
+            compared += len(expected.outcomes) + len(expected.pending)
+    assert compared >= 100_000
+
+
+def test_the_traces_do_everything() -> None:
+    status: Counter[str] = Counter()
+    reasons: set[tuple[str, str]] = set()
+    seen: Counter[str] = Counter()
+    for trace, answer in EVERYTHING[0].each():
+        rows = {row["id"]: row for row in trace.operations}
+        status.update(row["status"] for row in answer.outcomes)
+        status["pending"] += len(answer.pending)
+        reasons |= {(table, reason) for table, reason, _ in answer.rejected}
+        for row in answer.outcomes:
+            asked = rows[row["id"]]
+            deadline_ms = row["at_ms"] - row["waited_ms"] + asked["timeout_ms"]
+            seen["completed at the deadline"] += row["condition_ms"] == deadline_ms
+            seen["completed at once"] += row["status"] == "completed" and row["waited_ms"] == 0
+            seen["no timeout"] += asked["timeout_ms"] == 0
+            seen["a quorum"] += 1 < (asked["needed"] or 0) < len(asked["requires"])
+            seen["condition too late"] += row["status"] == "expired" and bool(row["condition_ms"])
+            seen["astral key"] += row["by_key"] is not None and row["by_key"] > "\uffff"
+            seen["empty key"] += row["by_key"] == ""
+    assert min(status[name] for name in ("completed", "expired", "cancelled", "pending")) > 1000
+    assert len(reasons) == 14 + 5 + 3
+    assert len(seen) == 7
+    assert min(seen.values()) > 100
+
+
+def differs(
+    trace: Trace, expected: Answer, found: Answer, tells_condition: bool = True
+) -> str | None:
+    """What is different, in words; of outcomes the first, with all that bears on it."""
+    if not tells_condition:
+        outcomes = [
+            {name: value for name, value in row.items() if name != "condition_ms"}
+            for row in expected.outcomes
+        ]
+        expected = Answer(outcomes, expected.pending, expected.rejected)
+    for what in ("outcomes", "pending"):
+        right, wrong = by_id(getattr(expected, what)), by_id(getattr(found, what))
+        bad = [id for id in right | wrong if right.get(id) != wrong.get(id)]
+        if bad:
+            about = min((trace.about(id) for id in bad[:50]), key=lambda a: len(a.signals))
+            id = about.operations[0]["id"] if about.operations else bad[0]
+            lines = [f"{len(bad)} {what} differ, among them that of {id!r}, until {trace.until_ms}"]
+            for table in ("operations", "signals", "cancels"):
+                lines += [f"  {table[:-1]}: {row}" for row in getattr(about, table)]
+            lines += [f"  expected: {right.get(id)}", f"  found:    {wrong.get(id)}"]
+            return "\n".join(lines)
+        if len(getattr(found, what)) != len(wrong):
+            return f"ids more than once in {what}"
+    missing = counted(expected.rejected)
+    missing.subtract(counted(found.rejected))
+    if any(missing.values()):
+        lines = [f"  {count:+} {row}" for row, count in missing.items() if count]
+        return "\n".join(["rejected, where + is missing and - too many", *lines])
+    return None
+
+
+def by_id(rows: list[Row]) -> dict[str, Row]:
+    return {row["id"]: row for row in rows}
+
+
+def counted(rejected: list[tuple[str, str, Row]]) -> Counter[tuple[str, str, str]]:
+    return Counter(
+        (table, reason, json.dumps(row, sort_keys=True)) for table, reason, row in rejected
+    )
