@@ -47,6 +47,7 @@ class Verdict(Enum):
     TIGHT = "tight"  # more than 1 in 100 of those that could have completed expired
     FITS = "fits"
     LONG = "long"  # twice what 999 in 1000 need, or longer
+    MIXED = "mixed"  # there is no one present timeout
     UNKNOWN = "unknown"  # nothing expired, or nothing ever held
 
 
@@ -59,6 +60,10 @@ class Present:
     timeouts: int  # how many different ones there are
     exact: bool  # whether all of them could be counted
     would_expire: int  # of those counted
+
+    @property
+    def only_one(self) -> bool:
+        return self.timeouts == 1 and self.exact
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,8 @@ class Advice:
     def verdict(self) -> Verdict:
         if self.present is None or self.for_99 is None or self.for_999 is None:
             return Verdict.UNKNOWN
+        if not self.present.only_one:
+            return Verdict.MIXED
         if self.present.timeout_ms < self.for_99.value:
             return Verdict.TIGHT
         return Verdict.LONG if self.present.timeout_ms >= 2 * self.for_999.value else Verdict.FITS

@@ -149,6 +149,7 @@ class _KeyQuantiles:
         self._keys = pa.array([key for _, key, _ in best], pa.string())
         self._waits = [Histogram() for _ in best]
         self._ranked: list[Ranked] = []
+        self._last: tuple[Stay, Int64s] | None = None  # all keys ask about the same batch in turn
 
     @property
     def found(self) -> list[KeyWaits]:
@@ -171,8 +172,11 @@ class _KeyQuantiles:
         return [ranked for ranked in self._ranked if not ranked.over]
 
     def _which(self, stay: Stay) -> Int64s:
-        places = pc.index_in(stay.by_key, value_set=self._keys, skip_nulls=True)
-        return np.asarray(pc.fill_null(places, -1).to_numpy(zero_copy_only=False))
+        if self._last is None or self._last[0] is not stay:
+            places = pc.index_in(stay.by_key, value_set=self._keys, skip_nulls=True)
+            which = np.asarray(pc.fill_null(places, -1).to_numpy(zero_copy_only=False))
+            self._last = stay, which
+        return self._last[1]
 
     def _ranked_of(self, number: int, histogram: Histogram) -> Ranked:
         def values(stay: Stay) -> Values:

@@ -24,8 +24,10 @@ def duration(ms: int) -> str:
         return _two(seconds // 60, "min", seconds % 60, "s")
     if (minutes := (ms + MINUTE_MS // 2) // MINUTE_MS) < 24 * 60:
         return _two(minutes // 60, "h", minutes % 60, "min")
-    if (hours := (ms + HOUR_MS // 2) // HOUR_MS) < 365 * 24:
+    if (hours := (ms + HOUR_MS // 2) // HOUR_MS) < 100 * 24:
         return _two(hours // 24, "d", hours % 24, "h")
+    if (days := (ms + DAY_MS // 2) // DAY_MS) < 10 * 365:
+        return f"{count(days)} d"
     return f"{count((ms + YEAR_MS // 2) // YEAR_MS)} years"
 
 

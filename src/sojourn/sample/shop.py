@@ -119,7 +119,7 @@ class Shop:
         waits.requires = [(numbered("hub-", hub, digits=2), places), (van, one), (door, one)]
         waits.signals.append((numbered("hub-", scans[0], digits=2), *scans[1:]))
         lost = rng.random(count) < 0.004
-        for keys, median_ms, spread in ((van, 5 * HOUR_MS, 0.35), (door, 8 * HOUR_MS, 0.3)):
+        for keys, median_ms, spread in ((van, 5 * HOUR_MS, 0.5), (door, 9 * HOUR_MS, 0.3)):
             seen = np.flatnonzero(~lost & (rng.random(count) > 0.01))
             at_ms = submitted[seen] + self._after(len(seen), median_ms, spread)
             waits.signals.append((keys.take(seen), one[: len(seen)], at_ms))
@@ -203,14 +203,14 @@ class Shop:
         return units, (sorted_source[brings], up_to.astype(np.int64), at_ms)
 
     def _stock_leads(self, count: int) -> Int64s:
-        """Mostly an hour ahead; one delivery in twenty-five comes late."""
+        """Mostly an hour ahead; one delivery in twelve comes late."""
         ahead = self._after(count, HOUR_MS, 0.5)
-        late = self._rng.random(count) < 0.04
-        return np.where(late, -self._after(count, 5 * MINUTE_MS, 1.0), ahead)
+        late = self._rng.random(count) < 1 / 12
+        return np.where(late, -self._after(count, 20 * MINUTE_MS, 0.8), ahead)
 
     def _manifest_leads(self, count: int) -> Int64s:
         """A hub scans a manifest hours after the first of its parcels was handed in."""
-        return -self._after(count, 3 * HOUR_MS, 0.45)
+        return -self._after(count, 5 * HOUR_MS, 0.4)
 
 
 def numbered(prefix: str, numbers: Int64s, *, digits: int) -> Any:
@@ -227,7 +227,7 @@ def _skewed(rng: np.random.Generator, count: int, among: int, exponent: float) -
 
 
 def _stock_batch(sizes: Int64s) -> Int64s:
-    return np.maximum(5, sizes // 40)
+    return np.maximum(5, sizes // 100)
 
 
 def _manifest_batch(sizes: Int64s) -> Int64s:

@@ -1,0 +1,202 @@
+"""The report's charts: numbers in, SVG out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sojourn.report.advisor import Advice
+from sojourn.report.numbers import Bar
+from sojourn.report.stays import STATUSES
+from sojourn.report.svg import (
+    Scale,
+    count_ticks,
+    drawing,
+    duration_ticks,
+    label,
+    line,
+    moment_ticks,
+    path,
+    rect,
+    tag,
+)
+from sojourn.report.timeline import Timeline
+from sojourn.report.units import SECOND_MS, count, duration, moment, share
+
+WIDE, NARROW, CARD, TWO_CARDS = 1040, 350, 330, 690
+
+_LEFT, _RIGHT = 58, 14
+_GAP = 62  # pixels between ticks of time
+
+T = TypeVar("T")
+
+_LEAST_SHARE = 0.0005  # the advisor's charts end here
+
+
+def both_widths(draw: Callable[[T, int, str], str], numbers: T) -> str:
+    """The same chart for desks and for phones; the style shows the one that fits."""
+    return draw(numbers, WIDE, "wide") + draw(numbers, NARROW, "narrow")
+
+
+def waits(bars: list[Bar], width: int, class_: str) -> str:
+    """How long operations had waited, one strip for each way to end, on one scale of time."""
+    strips = [n for n in range(len(STATUSES)) if any(bar.counts[n] for bar in bars)]
+    strip, top = 124, 36
+    height = strip * len(strips) + 30
+    timed = [bar for bar in bars if bar.from_ms > 0] or [Bar(1, 2, [0] * len(STATUSES))]
+    at_once = 44 if bars[0].from_ms == 0 else 0
+    across = Scale(
+        timed[0].from_ms, timed[-1].to_ms, _LEFT + at_once, width - _RIGHT, logarithmic=True
+    )
+    content, bottom = "", 0.0
+    totals = [sum(bar.counts[n] for bar in bars) for n in range(len(STATUSES))]
+    for row, status in enumerate(strips):
+        name, bottom = STATUSES[status], float(strip * (row + 1))
+        highest = max(bar.counts[status] for bar in bars)
+        ticks = count_ticks(highest)
+        up = Scale(0, ticks[-1], bottom, bottom - strip + top)
+        for value in (ticks[0], ticks[-1]):
+            content += line(_LEFT, up(value), width - _RIGHT, up(value), "grid")
+            content += label(_LEFT - 8, up(value) + 4, count(value), anchor="end")
+        said = f"{name}, {count(totals[status])}"
+        content += label(_LEFT, bottom - strip + top - 10, said, anchor="start", class_="name")
+        for bar in bars:
+            number = bar.counts[status]
+            if number:
+                x, end = _bar_ends(bar, across)
+                tall = max(bottom - up(number), 1.0)
+                content += rect(x, bottom - tall, end - x, tall, f"fill {name}")
+    if at_once:
+        content += label(_LEFT + 15, bottom + 18, "at once")
+    for x, said in duration_ticks(across, _GAP):
+        if x > _LEFT + at_once + (36 if at_once else 0):
+            content += line(x, bottom, x, bottom + 4, "axis")
+            content += label(x, bottom + 18, said)
+    read_outs = []
+    for bar in bars:
+        x, end = _bar_ends(bar, across)
+        numbers = ", ".join(f"{count(bar.counts[n])} {STATUSES[n]}" for n in strips)
+        between = f"{duration(bar.from_ms)} to {duration(bar.to_ms)}" if bar.from_ms else "at once"
+        read_outs.append(((x + end) / 2, f"{between}: {numbers}"))
+    says = "Waiting times: " + ", ".join(f"{count(totals[n])} {STATUSES[n]}" for n in strips)
+    return drawing(width, height, content, says=says, read_outs=read_outs, class_=class_)
+
+
+def waiting(timeline: Timeline, width: int, class_: str) -> str:
+    """How many operations were waiting at each moment."""
+    values = timeline.waiting
+    height, bottom = 210, 180.0
+    across, content = _over_time(timeline, width, bottom)
+    ticks = count_ticks(max(values, default=0))
+    up = Scale(0, ticks[-1], bottom, 12)
+    content = _counts(ticks, up, width) + content
+    points = [(across(at), up(n)) for at, n in zip(timeline.steps, values, strict=True)]
+    content += path(points, "area waiting", close_at=bottom) + path(points, "curve waiting")
+    read_outs = [
+        (across(at), f"{moment(at)}: {count(n)} waiting")
+        for at, n in zip(timeline.steps, values, strict=True)
+    ]
+    says = f"Waiting operations over time, at most {count(max(values, default=0))}"
+    return drawing(width, height, content, says=says, read_outs=read_outs, class_=class_)
+
+
+def expiries(timeline: Timeline, width: int, class_: str) -> str:
+    """How many operations expired in each step of time."""
+    values = timeline.expired
+    height, bottom = 170, 140.0
+    across, content = _over_time(timeline, width, bottom)
+    ticks = count_ticks(max(values, default=0))
+    up = Scale(0, ticks[-1], bottom, 12)
+    content = _counts(ticks, up, width) + content
+    step = abs(across(timeline.steps[0] + timeline.step_ms) - across(timeline.steps[0]))
+    read_outs = []
+    for at, number in zip(timeline.steps, values, strict=True):
+        x = max(across(at) - step, float(_LEFT))
+        if number:
+            tall = max(bottom - up(number), 1.0)
+            content += rect(x, bottom - tall, max(step - 0.6, 0.8), tall, "fill expired")
+        until = f"{duration(timeline.step_ms)} to {moment(at)}"
+        read_outs.append((x + step / 2, f"{until}: {count(number)} expired"))
+    says = f"Expiries over time, at most {count(max(values, default=0))} in a step"
+    return drawing(width, height, content, says=says, read_outs=read_outs, class_=class_)
+
+
+def timeouts(advice: Advice, low_ms: int, high_ms: int, width: int = CARD, class_: str = "") -> str:
+    """The share that would have expired, for every timeout; both axes logarithmic."""
+    height, bottom, left = 200, 168.0, 44
+    across = Scale(low_ms, high_ms, left, width - 10, logarithmic=True)
+    up = Scale(_LEAST_SHARE, 1, bottom, 12, logarithmic=True)
+    content = ""
+    for value, said in ((1, "100 %"), (0.1, "10 %"), (0.01, "1 %"), (0.001, "0.1 %")):
+        content += line(left, up(value), width - 10, up(value), "grid")
+        content += label(left - 6, up(value) + 4, said, anchor="end")
+    content += line(left, bottom, width - 10, bottom, "axis")
+    for x, said in duration_ticks(across, 42):
+        content += line(x, bottom, x, bottom + 4, "axis") + label(x, bottom + 17, said)
+    # From the left edge, where all or nearly all expire, to where the line leaves at the bottom.
+    shares = [(ms, longer / advice.counted) for ms, longer in advice.curve]
+    before = [part for ms, part in shares if ms <= low_ms]
+    points = [(across(low_ms), up(before[-1] if before else 1.0))]
+    for ms, part in shares:
+        if low_ms < ms <= high_ms:
+            points.append((across(ms), up(part)))
+            if part <= _LEAST_SHARE:
+                break
+    content += path(points, "area expired", close_at=bottom) + path(points, "curve expired")
+    if advice.present:
+        x = across(advice.present.timeout_ms)
+        content += line(x, 4, x, bottom, "present")
+    for found, part, kind in ((advice.for_99, 0.01, "hollow"), (advice.for_999, 0.001, "solid")):
+        if found and low_ms <= found.value <= high_ms:
+            x = across(found.value)
+            content += tag("circle", cx=x, cy=up(part), r=5, class_=f"mark {kind}")
+    read_outs = [
+        (
+            across(ms),
+            f"timeout {duration(ms)}: {share(longer, advice.counted)} would expire, "
+            f"{count(longer)} of {count(advice.counted)}",
+        )
+        for ms, longer in advice.curve
+        if low_ms <= ms <= high_ms
+    ]
+    says = f"{advice.name}: share that would have expired, by timeout"
+    return drawing(width, height, content, says=says, read_outs=read_outs, class_=class_)
+
+
+def timeouts_span(advice: list[Advice]) -> tuple[int, int]:
+    """The timeouts worth drawing for these, from where something begins to where all is over."""
+    lows, highs = [], []
+    for one in advice:
+        if not one.counted:
+            continue
+        early = [ms for ms, longer in one.curve if longer > 0.95 * one.counted]
+        lows.append(max(early[-1] if early else one.curve[0][0], 1))
+        if one.for_999:
+            highs.append(2 * one.for_999.value)
+        if one.present:
+            highs.append(int(1.5 * one.present.timeout_ms))
+    low_ms = min(lows, default=1)
+    return low_ms, max(*highs, 10 * low_ms, SECOND_MS) if highs else 10 * low_ms
+
+
+def _bar_ends(bar: Bar, across: Scale) -> tuple[float, float]:
+    if bar.from_ms == 0:
+        return float(_LEFT) + 3, float(_LEFT) + 27
+    x, end = across(bar.from_ms), across(bar.to_ms)
+    return x, max(end - (1.0 if end - x > 4 else 0.4), x + 0.8)
+
+
+def _counts(ticks: list[int], up: Scale, width: int) -> str:
+    drawn = ""
+    for value in ticks:
+        drawn += line(_LEFT, up(value), width - _RIGHT, up(value), "grid" if value else "axis")
+        drawn += label(_LEFT - 8, up(value) + 4, count(value), anchor="end")
+    return drawn
+
+
+def _over_time(timeline: Timeline, width: int, bottom: float) -> tuple[Scale, str]:
+    across = Scale(timeline.steps[0], timeline.steps[-1], _LEFT, width - _RIGHT)
+    drawn = ""
+    for x, said in moment_ticks(across, _GAP):
+        drawn += line(x, bottom, x, bottom + 4, "axis") + label(x, bottom + 18, said)
+    return across, drawn
