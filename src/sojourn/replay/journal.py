@@ -1,0 +1,105 @@
+"""The journal: how an engine's state, and what was put into it, become bytes and come back.
+
+State at any moment = a snapshot + the entries written since, replayed in order. Both have one form:
+
+    magic 8 | kind 4 | version 2 | batches 2 | crc32 4 | 0 4 | length 8 | unpacked 8 | body
+
+    body = n, n numbers, then for each batch: length, Arrow IPC message
+
+The crc is that of the body as it stands here. A large body is compressed, by LZ4, which the two
+lengths tell. A batch goes without its schema, which the kind and the version tell. A batch that is
+None comes back as None.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sojourn.errors import SojournError
+
+VERSION = 1
+_MAGIC = b"sojourn\n"
+_HEADER = struct.Struct("<8s4sHHI4xQQ")
+_SMALL = 1024  # bytes; what is below gains little from compression
+_NONE = -1
+
+
+class BadSnapshot(SojournError, ValueError):
+    """Bytes that are no snapshot or journal entry of ours, or of another version, or damaged."""
+
+
+def pack(kind: str, numbers: Sequence[int], batches: Sequence[pa.RecordBatch | None]) -> bytes:
+    """Return numbers and batches as bytes, for `unpack` of the same kind."""
+    parts: list[Any] = [struct.pack(f"<q{len(numbers)}q", len(numbers), *numbers)]
+    for batch in batches:
+        if batch is None:
+            parts.append(struct.pack("<q", _NONE))
+            continue
+        message = batch.serialize()
+        parts += [struct.pack("<q", message.size), message, bytes(-message.size % 8)]
+    body = b"".join(parts)
+    length = len(body)
+    if length > _SMALL:
+        packed = pa.compress(body, codec="lz4", asbytes=True)
+        body = packed if len(packed) < length else body
+    count = len(batches)
+    crc = zlib.crc32(body)
+    return _HEADER.pack(_MAGIC, _four(kind), VERSION, count, crc, len(body), length) + body
+
+
+def unpack(
+    kind: str, data: Any, schemas: Sequence[pa.Schema]
+) -> tuple[tuple[int, ...], list[Any]]:  # batches or None
+    """Return the numbers and batches that were packed, or say what is wrong with the bytes."""
+    body = _checked_body(kind, memoryview(data), len(schemas))
+    (count,) = struct.unpack_from("<q", body)
+    numbers = struct.unpack_from(f"<{count}q", body, 8)
+    at = 8 + 8 * count
+    batches: list[Any] = []
+    for schema in schemas:
+        (size,) = struct.unpack_from("<q", body, at)
+        at += 8
+        if size == _NONE:
+            batches.append(None)
+            continue
+        batches.append(pa.ipc.read_record_batch(pa.py_buffer(body[at : at + size]), schema))
+        at += size + -size % 8
+    return numbers, batches
+
+
+def _four(kind: str) -> bytes:
+    return kind.encode("ascii").ljust(4)
+
+
+def _checked_body(kind: str, data: memoryview, batches: int) -> memoryview:
+    wanted = f"a sojourn {kind} of version {VERSION}"
+    advice = "use the bytes as they were written, whole"
+    if len(data) < _HEADER.size:
+        raise BadSnapshot(f"expected {wanted}, found {len(data)} bytes, too few for one; {advice}")
+    magic, found_kind, version, count, crc, size, length = _HEADER.unpack_from(data)
+    if magic != _MAGIC:
+        raise BadSnapshot(f"expected {wanted}, found bytes that start with {magic!r}; {advice}")
+    if version != VERSION:
+        raise BadSnapshot(
+            f"expected {wanted}, found version {version}; "
+            "read it with the release of sojourn that wrote it"
+        )
+    if found_kind != _four(kind) or count != batches:
+        raise BadSnapshot(
+            f"expected {wanted}, found one of kind {found_kind!r}; restore it with its own class"
+        )
+    body = data[_HEADER.size :]
+    if len(body) != size:
+        raise BadSnapshot(
+            f"expected {wanted} of {size} bytes, found {len(body)}: it was cut; {advice}"
+        )
+    if zlib.crc32(body) != crc:
+        raise BadSnapshot(f"expected {wanted}, found damaged bytes: the checksum differs; {advice}")
+    if size < length:
+        return memoryview(pa.decompress(body, length, codec="lz4"))
+    return body
