@@ -93,20 +93,19 @@ def count(stays: Stays, on_rows: Callable[[int], None] | None = None) -> Numbers
     """All numbers, in a few passes over the outcomes."""
     totals, keys = Totals(), LongestKeys()
     advisor = Advisor(stays) if stays.has_condition else None
-    middles: list[Middle] = []
+    timelines: list[Timeline] = []
 
-    def from_span(first_ms: int, last_ms: int) -> Iterable[Job]:
-        middles.append(Middle(stays, first_ms, last_ms))
-        return middles
+    def in_time(first_ms: int, last_ms: int) -> Iterable[Job]:
+        return (Middle(stays, first_ms, last_ms, timelines.append),)
 
-    span = Span(from_span)
+    span = Span(in_time)
     run(stays, [totals, keys, span, *([advisor] if advisor else [])], on_rows)
     return Numbers(
         summary=_summary(stays, totals),
         bars=_bars(totals.waits),
         first_ms=span.first_ms,
         last_ms=span.last_ms,
-        timeline=middles[0].timeline if middles else None,
+        timeline=timelines[0] if timelines else None,
         keys=keys.found,
         advice=advisor.advice if advisor else None,
         class_column=stays.class_column,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -79,36 +79,47 @@ class Timeline:
 
     def _counts(self, at_ms: Int64s) -> Int64s:
         """How many fall to each moment, which is the first not before them."""
-        moments = np.array([min(step, 2**63 - 1) for step in self.steps], np.int64)
+        known = [min(max(step, -(2**63)), 2**63 - 1) for step in self.steps]
+        moments = np.array(known, np.int64)
         return np.bincount(np.searchsorted(moments, at_ms), minlength=len(self.steps) + 1)
 
 
 class Middle:
-    """Finds the part of time in which nearly everything began and ended, then draws that."""
+    """Finds the part of time in which nearly everything began and ended, then draws that.
+
+    Each pass counts in 65,536 parts; a middle that is small among them has a pass of its own.
+    """
 
     columns = frozenset(("at_ms", "waited_ms"))
 
-    def __init__(self, stays: Stays, first_ms: int, last_ms: int) -> None:
-        self.timeline: Timeline | None = None
+    def __init__(
+        self, stays: Stays, first_ms: int, last_ms: int, drawn: Callable[[Timeline], None]
+    ) -> None:
         self._stays = stays
         self._first_ms = first_ms
         self._last_ms = last_ms
+        self._drawn = drawn
         self._width_ms = (last_ms - first_ms) // _COARSE + 1
         self._counts = np.zeros(_COARSE, np.int64)
+        self._before = self._total = 0
 
     def add(self, stay: Stay) -> None:
         for at_ms in (stay.submitted_ms, stay.at_ms):
-            passed = at_ms.view(np.uint64) - np.int64(self._first_ms).view(np.uint64)
-            numbers = (passed // np.uint64(self._width_ms)).astype(np.int64)
+            self._total += len(at_ms)
+            self._before += int(np.count_nonzero(at_ms < self._first_ms))
+            inside = at_ms[(at_ms >= self._first_ms) & (at_ms <= self._last_ms)]
+            passed_ms = inside.view(np.uint64) - np.int64(self._first_ms).view(np.uint64)
+            numbers = (passed_ms // np.uint64(self._width_ms)).astype(np.int64)
             self._counts += np.bincount(numbers, minlength=_COARSE)
 
-    def end_pass(self) -> Iterator[Job]:
-        up_to = np.cumsum(self._counts)
-        left = int(np.searchsorted(up_to, _TAIL * up_to[-1]))
-        right = int(np.searchsorted(up_to, (1 - _TAIL) * up_to[-1])) + 1
-        first_ms, last_ms = self._first_ms, self._last_ms
-        if (right - left) * _EMPTY < _COARSE and last_ms - first_ms > _COARSE:
+    def end_pass(self) -> Iterable[Job]:
+        up_to = self._before + np.cumsum(self._counts)
+        left = int(np.searchsorted(up_to, _TAIL * self._total))
+        right = int(np.searchsorted(up_to, (1 - _TAIL) * self._total)) + 1
+        if (right - left) * _EMPTY < _COARSE and self._width_ms > 1:
             first_ms = self._first_ms + left * self._width_ms
-            last_ms = min(last_ms, self._first_ms + right * self._width_ms)
-        self.timeline = Timeline(self._stays, first_ms, last_ms)
-        yield self.timeline
+            last_ms = min(self._last_ms, self._first_ms + right * self._width_ms)
+            return (Middle(self._stays, first_ms, last_ms, self._drawn),)
+        timeline = Timeline(self._stays, self._first_ms, self._last_ms)
+        self._drawn(timeline)
+        return (timeline,)
