@@ -9,5 +9,7 @@ except ImportError as error:
         "pip install sojourn[replay]"
     ) from error
 
+from sojourn.replay.engine import Engine as Engine  # takes rows as they come, ends operations
+from sojourn.replay.engine import Step as Step  # what one advance of an engine brought
 from sojourn.replay.local import Resolution as Resolution  # outcomes, pending, rejected
 from sojourn.replay.local import resolve as resolve  # whole tables in, whole tables out

@@ -113,6 +113,7 @@ class CleanSignals:
     keys: pa.Array
     offsets: Integers
     at_ms: Integers
+    numbers: Integers  # of the rows in the table they came from
     rejected: pa.Table
 
     def __len__(self) -> int:
@@ -125,6 +126,7 @@ class CleanCancels:
 
     ids: pa.Array
     at_ms: Integers
+    numbers: Integers
     rejected: pa.Table
 
     def __len__(self) -> int:
@@ -197,11 +199,16 @@ def check_signals(table: Any) -> CleanSignals:
     verdict.blame(AT_NULL, at.null)
     verdict.blame(AT_OUTSIDE, at.outside)
     rejected = verdict.rejected(table, SIGNALS)
+    numbers = np.arange(len(table))
     if not len(rejected):
-        return CleanSignals(keys, offset.values, at.values, rejected)
+        return CleanSignals(keys, offset.values, at.values, numbers, rejected)
     sound = verdict.sound
     return CleanSignals(
-        keys.filter(pa.array(sound)), offset.values[sound], at.values[sound], rejected
+        keys.filter(pa.array(sound)),
+        offset.values[sound],
+        at.values[sound],
+        numbers[sound],
+        rejected,
     )
 
 
@@ -215,10 +222,11 @@ def check_cancels(table: Any) -> CleanCancels:
     verdict.blame(AT_NULL, at.null)
     verdict.blame(AT_OUTSIDE, at.outside)
     rejected = verdict.rejected(table, CANCELS)
+    numbers = np.arange(len(table))
     if not len(rejected):
-        return CleanCancels(ids, at.values, rejected)
+        return CleanCancels(ids, at.values, numbers, rejected)
     sound = verdict.sound
-    return CleanCancels(ids.filter(pa.array(sound)), at.values[sound], rejected)
+    return CleanCancels(ids.filter(pa.array(sound)), at.values[sound], numbers[sound], rejected)
 
 
 def first_of_duplicates(ids: pa.Array, submitted_ms: Integers) -> Mask:

@@ -1,0 +1,303 @@
+"""The engine: operations as rows, taken in as they come, ended as time moves on.
+
+submit ----> shelf (whole rows)
+   |  '----> waiting (id side)  <-- candidates --.
+   '-------> progress (key side) ----------------'      signal ---> progress
+                                                        cancel ---> waiting
+advance(now) moves both sides; what ended comes out of waiting, its own columns off the shelf.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sojourn.errors import BadTable, OutOfRange, WrongType
+from sojourn.replay import journal, rows
+from sojourn.replay.progress import REQUIREMENTS, SIGNALS, Progress
+from sojourn.replay.shelf import Shelf
+from sojourn.replay.waiting import CANCELS, OPERATIONS, Waiting
+
+LATE = "late: its time is at or before the time already reached"
+
+_SNAPSHOT = "Esnp"
+_PARTS = pa.schema([("part", pa.large_binary())])
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one `advance` brought: operations that ended, and rows that meant nothing."""
+
+    outcomes: pa.Table
+    rejected: pa.Table
+
+    def __repr__(self) -> str:
+        return f"<Step outcomes={len(self.outcomes)} rejected={len(self.rejected)}>"
+
+
+class Engine:
+    """Takes operations, signals and cancels in batches, in any order, and ends operations.
+
+        engine = Engine()
+        engine.submit(operations)          # pyarrow Tables, columns as in `resolve`
+        engine.signal(signals)
+        engine.cancel(cancels)
+        step = engine.advance(now_ms)      # step.outcomes, step.rejected
+
+    `advance(now_ms)` says that all rows up to then are in: whatever ends by then is an outcome, and
+    the same one that `resolve` gives over all rows. A row that comes later than that is late, and
+    rejected. Columns of operations that are not ours pass through to the outcomes.
+
+    The id of an operation that ended is remembered for `remember_ms` of event time: an operation
+    submitted until then under the same id is a duplicate. A key is remembered for ever by its
+    largest offset, or, with `forget_keys_after_ms`, until it had neither news nor anyone waiting
+    for that long; an operation that comes after that sees no progress on it.
+
+    Not for several threads at once.
+    """
+
+    def __init__(
+        self, *, remember_ms: int = _DAY_MS, forget_keys_after_ms: int | None = None
+    ) -> None:
+        self._progress = Progress(forget_keys_after_ms=forget_keys_after_ms)
+        self._waiting = Waiting(remember_ms=remember_ms)
+        self._shelf = Shelf()
+        self._extras = pa.schema([])
+        self._rejected: list[pa.Table] = []
+
+    @property
+    def now_ms(self) -> int | None:
+        """The time it was last advanced to; None before the first."""
+        return self._waiting.now_ms
+
+    @property
+    def next_ms(self) -> int | None:
+        """Nothing ends before this time unless rows come in; None when nothing waits."""
+        return self._waiting.next_ms
+
+    def __len__(self) -> int:
+        """How many operations wait."""
+        return len(self._waiting)
+
+    def submit(self, operations: Any) -> None:
+        """Take operations in. Those that mean nothing are in what the next `advance` rejects."""
+        table = rows.as_table(operations, rows.OPERATIONS)
+        clean = rows.check_operations(table)
+        extras = self._with_extras(clean.extras.schema)
+        rejected = [clean.rejected]
+        if self.now_ms is not None:
+            in_time = clean.submitted_ms > self.now_ms
+            late = clean.numbers[~in_time]
+            rejected.append(rows.reject(table, rows.OPERATIONS, late, LATE))
+            clean = clean.keep(in_time)
+        whole = table if len(clean) == len(table) else table.take(pa.array(clean.numbers))
+        self._extras = extras
+        self._keep_rejected(rejected)
+        if len(clean):
+            numbers = self._shelf.put(whole)
+            requirements, waiting = _batches(clean, numbers)
+            candidates = self._progress.apply(requirements, None, None)
+            self._settle(self._waiting.apply(waiting, candidates, None, None)[1])
+
+    def signal(self, signals: Any) -> None:
+        """Take signals in."""
+        table = rows.as_table(signals, rows.SIGNALS)
+        clean = rows.check_signals(table)
+        keys, offsets, at_ms = clean.keys, clean.offsets, clean.at_ms
+        in_time = self._in_time(table, rows.SIGNALS, clean)
+        if in_time is not None:
+            keys, offsets, at_ms = keys.filter(pa.array(in_time)), offsets[in_time], at_ms[in_time]
+        if len(at_ms):
+            batch = _batch([keys, offsets, at_ms], SIGNALS)
+            candidates = self._progress.apply(None, batch, None)
+            self._waiting.apply(None, candidates, None, None)
+
+    def cancel(self, cancels: Any) -> None:
+        """Take cancels in."""
+        table = rows.as_table(cancels, rows.CANCELS)
+        clean = rows.check_cancels(table)
+        ids, at_ms = clean.ids, clean.at_ms
+        in_time = self._in_time(table, rows.CANCELS, clean)
+        if in_time is not None:
+            ids, at_ms = ids.filter(pa.array(in_time)), at_ms[in_time]
+        if len(at_ms):
+            self._waiting.apply(None, None, _batch([ids, at_ms], CANCELS), None)
+
+    def advance(self, now_ms: int) -> Step:
+        """Move time to `now_ms`; return what has ended by then, in the order of time.
+
+        With it come all rows rejected since the last time.
+        """
+        now_ms = self._checked_now_ms(now_ms)
+        self._progress.apply(None, None, now_ms)
+        ended, _ = self._waiting.apply(None, None, None, now_ms)
+        names = ["id", "status", "at_ms", "by_key", "waited_ms"]
+        numbers = ended.column("tag").to_numpy()
+        outcomes = self._beside(ended.select(names), numbers)
+        self._shelf.let_go(numbers)
+        rejected = pa.concat_tables([rows.REJECTED.empty_table(), *self._rejected])
+        self._rejected = []
+        return Step(outcomes, rejected)
+
+    def pending(self) -> pa.Table:
+        """Return the operations that wait, in the order they came in."""
+        waiting = self._waiting.pending()
+        order = np.argsort(waiting.column("tag").to_numpy())
+        waiting = waiting.take(pa.array(order))
+        submitted_ms = waiting.column("submitted_ms").to_numpy()
+        timeout_ms = waiting.column("deadline_ms").to_numpy() - submitted_ms
+        columns = [waiting.column("id"), pa.array(submitted_ms), pa.array(timeout_ms)]
+        known = pa.record_batch(columns, names=list(rows.PENDING_COLUMNS))
+        return self._beside(known, waiting.column("tag").to_numpy())
+
+    def snapshot(self) -> bytes:
+        """Return all of the state as bytes, for `restore`."""
+        next_number, pieces = self._shelf.pieces()
+        parts = [self._progress.snapshot(), self._waiting.snapshot()]
+        parts.append(self._extras.serialize().to_pybytes())
+        parts.append(_ipc(pa.concat_tables([rows.REJECTED.empty_table(), *self._rejected])))
+        for numbers, table in pieces:
+            parts += [numbers.tobytes(), _ipc(table)]
+        batch = pa.record_batch([pa.array(parts, pa.large_binary())], schema=_PARTS)
+        return journal.pack(_SNAPSHOT, [next_number], [batch])
+
+    @classmethod
+    def restore(cls, data: Any) -> Engine:
+        """Return an engine that goes on as the one that gave the snapshot would."""
+        (next_number,), (batch,) = journal.unpack(_SNAPSHOT, data, [_PARTS])
+        parts = [part.as_buffer() for part in batch.column("part")]
+        self = cls()
+        self._progress = Progress.restore(parts[0])
+        self._waiting = Waiting.restore(parts[1])
+        self._extras = pa.ipc.read_schema(parts[2])
+        self._rejected = [pa.ipc.open_stream(parts[3]).read_all()]
+        pieces = [
+            (np.frombuffer(parts[n], dtype=np.int64), pa.ipc.open_stream(parts[n + 1]).read_all())
+            for n in range(4, len(parts), 2)
+        ]
+        self._shelf = Shelf.of_pieces(next_number, pieces)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<Engine now_ms={self.now_ms} waiting={len(self)}>"
+
+    def _in_time(
+        self, table: pa.Table, name: str, clean: rows.CleanSignals | rows.CleanCancels
+    ) -> npt.NDArray[np.bool_] | None:
+        """Say which rows are not late, None if all are; reject the others."""
+        rejected = [clean.rejected]
+        in_time = None
+        if self.now_ms is not None:
+            in_time = clean.at_ms > self.now_ms
+            rejected.append(rows.reject(table, name, clean.numbers[~in_time], LATE))
+        self._keep_rejected(rejected)
+        return in_time
+
+    def _settle(self, duplicates: pa.RecordBatch) -> None:
+        """Reject the duplicates, and let go of their rows."""
+        numbers = duplicates.column("tag").to_numpy()
+        for _, table in self._shelf.take(numbers):
+            everything = np.arange(len(table))
+            rejected = rows.reject(table, rows.OPERATIONS, everything, rows.DUPLICATE)
+            self._keep_rejected([rejected])
+        self._shelf.let_go(numbers)
+
+    def _keep_rejected(self, tables: list[pa.Table]) -> None:
+        self._rejected += [table for table in tables if len(table)]
+
+    def _with_extras(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns that pass through so far, and these."""
+        try:
+            return pa.unify_schemas([self._extras, schema.remove_metadata()])
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise BadTable(
+                f"{rows.OPERATIONS}: a column of your own has another type than in an earlier "
+                f"table; cast it to the same. {error}"
+            ) from None
+
+    def _beside(self, known: pa.RecordBatch, numbers: npt.NDArray[np.int64]) -> pa.Table:
+        """Return the columns known with those of the user's beside them."""
+        names = self._extras.names
+        if not names:
+            return pa.Table.from_batches([known])
+        pieces = [self._extras.empty_table()]
+        places = [np.empty(0, dtype=np.int64)]
+        for at, table in self._shelf.take(numbers):
+            pieces.append(table.select([name for name in names if name in table.column_names]))
+            places.append(at)
+        extras = pa.concat_tables(pieces, promote_options="default").select(names)
+        order = np.argsort(np.concatenate(places))
+        extras = extras.take(pa.array(order)).combine_chunks()
+        columns = [*known.columns, *extras.columns]
+        return pa.table(columns, schema=pa.schema([*known.schema, *self._extras]))
+
+    def _checked_now_ms(self, value: Any) -> int:
+        try:
+            now_ms = index(value)
+        except TypeError:
+            raise WrongType(
+                f"now_ms must be an integer number of milliseconds, got {value!r} "
+                f"({type(value).__name__}); round it first, e.g. math.floor(seconds * 1000)"
+            ) from None
+        if not rows.LEAST <= now_ms <= rows.MOST:
+            raise OutOfRange(f"now_ms must fit 64 bits, got {now_ms}")
+        if self.now_ms is not None and now_ms < self.now_ms:
+            raise OutOfRange(
+                f"now_ms must be ≥ {self.now_ms}, where the engine stands, got {now_ms}; "
+                "time does not go back, make a new engine"
+            )
+        return now_ms
+
+
+def _batches(
+    clean: rows.CleanOperations, numbers: npt.NDArray[np.int64]
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Return the operations as both sides take them: requirements, and those who wait."""
+    deadline_ms = clean.submitted_ms + clean.timeout_ms
+    counts = np.diff(clean.starts)
+    owner = np.repeat(np.arange(len(clean)), counts)
+    number = np.arange(len(owner)) - clean.starts[:-1][owner]
+    requirements = _batch(
+        [
+            clean.ids.take(pa.array(owner)),
+            numbers[owner],
+            number.astype(np.int32),
+            clean.keys,
+            clean.offsets,
+            clean.submitted_ms[owner],
+            deadline_ms[owner],
+        ],
+        REQUIREMENTS,
+    )
+    waiting = _batch(
+        [
+            clean.ids,
+            numbers,
+            clean.submitted_ms,
+            deadline_ms,
+            clean.needed.astype(np.int32),
+            counts.astype(np.int32),
+            pa.nulls(len(clean), pa.binary()),
+        ],
+        OPERATIONS,
+    )
+    return requirements, waiting
+
+
+def _batch(columns: list[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Put the columns together; text beyond 2 GiB stays large."""
+    return pa.record_batch([pa.array(column) for column in columns], names=schema.names)
+
+
+def _ipc(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
