@@ -1,11 +1,13 @@
 """Stand-ins for the few names of the `cython` module that our sources use, to run without it."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TypeVar
 
 _Class = TypeVar("_Class", bound=type)
 
 compiled = False
+nogil = nullcontext()
 
 
 def cclass(cls: _Class) -> _Class:

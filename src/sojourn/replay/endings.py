@@ -1,21 +1,47 @@
-"""The endings: how and when each operation ends."""
+# cython: cdivision=True
+"""The endings: how and when each operation ends.
+
+With d the deadline, c the moment the condition holds and x the cancel, an operation is
+
+    A   completed at c   if c ≤ d and no x < c     a tie of c with d or with x goes to completion
+    B   cancelled at x   if x < c and x ≤ d
+    C   expired at d     otherwise
+
+c is the `needed`-th smallest moment of its requirements. What lies after `until_ms` is not known.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+try:
+    import cython
+except ImportError:  # pragma: no cover - depends on what is installed
+    from sojourn import _cython as cython
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sojourn.replay.codes import in_parts, text_of, view
+
+if cython.compiled:
+    from cython.cimports.sojourn.replay.codes import precedes
+else:
+    from sojourn.replay.codes import precedes
+
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-PENDING = 0
-COMPLETED = 1
-EXPIRED = 2
-CANCELLED = 3
+# The names with an underscore are numbers of C in the compiled build.
+PENDING = _PENDING = 0
+COMPLETED = _COMPLETED = 1
+EXPIRED = _EXPIRED = 2
+CANCELLED = _CANCELLED = 3
 STATUS = ("pending", "completed", "expired", "cancelled")  # their names, in this order
+
+_FEW = 16  # moments, sorted by insertion
+_MOST = 2**63 - 1
 
 
 class Endings(NamedTuple):
@@ -35,7 +61,7 @@ def end_all(
     starts: Integers,
     moments: Integers,
     holds: Mask,
-    keys: Any,
+    keys: pa.Array,
     cancel_ms: Integers | None = None,
     has_cancel: Mask | None = None,
     until_ms: int | None = None,
@@ -50,36 +76,155 @@ def end_all(
     """
     count = len(submitted_ms)
     endings = Endings(
-        np.zeros(count, dtype=np.int8),
-        np.zeros(count, dtype=np.int64),
-        np.full(count, -1, dtype=np.int64),
-        np.zeros(count, dtype=np.int64),
-        np.zeros(count, dtype=np.bool_),
+        np.empty(count, dtype=np.int8),
+        np.empty(count, dtype=np.int64),
+        np.empty(count, dtype=np.int64),
+        np.empty(count, dtype=np.int64),
+        np.empty(count, dtype=np.bool_),
     )
-    names = pa.array(keys).to_pylist()
-    for n in range(count):
-        begin_ms, deadline_ms = int(submitted_ms[n]), int(submitted_ms[n] + timeout_ms[n])
-        held = sorted(
-            (max(int(moments[r]), begin_ms), names[r].encode(), r)
-            for r in range(starts[n], starts[n + 1])
-            if holds[r]
-        )
-        condition = held[needed[n] - 1][0] if len(held) >= needed[n] else None
-        if condition is not None and until_ms is not None and condition > until_ms:
-            condition = None
-        cancel = None
-        if cancel_ms is not None and (has_cancel is None or has_cancel[n]):
-            cancel = int(cancel_ms[n])
-            if cancel < begin_ms or (until_ms is not None and cancel > until_ms):
-                cancel = None
-        if condition is not None:
-            endings.condition_ms[n], endings.has_condition[n] = condition, True
-        cancelled = cancel is not None and (condition is None or cancel < condition)
-        if condition is not None and condition <= deadline_ms and not cancelled:
-            endings.status[n], endings.at_ms[n] = COMPLETED, condition
-            endings.by[n] = next(r for moment, _, r in held if moment == condition)
-        elif cancel is not None and cancelled and cancel <= deadline_ms:
-            endings.status[n], endings.at_ms[n] = CANCELLED, cancel
-        elif until_ms is None or deadline_ms <= until_ms:
-            endings.status[n], endings.at_ms[n] = EXPIRED, deadline_ms
+    if cancel_ms is None:
+        cancel_ms, has_cancel = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
+    elif has_cancel is None:
+        has_cancel = np.ones(count, dtype=np.bool_)
+    asked = [
+        view(numbers) for numbers in (submitted_ms, timeout_ms, needed, starts, moments, cancel_ms)
+    ]
+    masks = [view(mask) for mask in (holds, has_cancel)]
+    answers = [view(part) for part in endings]
+    key_starts, text = text_of(keys)
+    known_ms = _MOST if until_ms is None else until_ms
+    most = int(np.diff(starts).max(initial=0))
+
+    def part(begin: int, end: int) -> None:
+        _end(
+            asked[0], asked[1], asked[2], asked[3], asked[4], asked[5], masks[0], masks[1],
+            key_starts, text, known_ms,
+            answers[0], answers[1], answers[2], answers[3], answers[4],
+            view(np.empty(most, dtype=np.int64)), begin, end,
+        )  # fmt: skip
+
+    in_parts(part, count, threads)
     return endings
+
+
+def _end(
+    submitted_ms: memoryview,
+    timeout_ms: memoryview,
+    needed: memoryview,
+    starts: memoryview,
+    moments: memoryview,
+    cancel_ms: memoryview,
+    holds: memoryview,
+    has_cancel: memoryview,
+    key_starts: memoryview,
+    text: memoryview,
+    known_ms: int,
+    status: memoryview,
+    at_ms: memoryview,
+    by: memoryview,
+    condition_ms: memoryview,
+    has_condition: memoryview,
+    scratch: memoryview,
+    begin: int,
+    end: int,
+) -> None:
+    with cython.nogil:
+        for n in range(begin, end):
+            begins_ms = submitted_ms[n]
+            deadline_ms = begins_ms + timeout_ms[n]
+            held = 0
+            for r in range(starts[n], starts[n + 1]):
+                if holds[r]:
+                    scratch[held] = moments[r] if moments[r] > begins_ms else begins_ms
+                    held += 1
+            met_ms = _nth(scratch, held, needed[n]) if held >= needed[n] else 0
+            is_met = held >= needed[n] and met_ms <= known_ms
+            cancelled_ms = cancel_ms[n]
+            is_cancelled = (
+                has_cancel[n] != 0
+                and begins_ms <= cancelled_ms <= known_ms
+                and not (is_met and met_ms <= cancelled_ms)
+            )
+            has_condition[n] = is_met
+            condition_ms[n] = met_ms
+            by[n] = -1
+            if is_met and met_ms <= deadline_ms and not is_cancelled:  # A
+                status[n] = _COMPLETED
+                at_ms[n] = met_ms
+                by[n] = _smallest(
+                    key_starts, text, moments, holds, starts[n], starts[n + 1], begins_ms, met_ms
+                )
+            elif is_cancelled and cancelled_ms <= deadline_ms:  # B
+                status[n] = _CANCELLED
+                at_ms[n] = cancelled_ms
+            else:  # C
+                status[n] = _EXPIRED if deadline_ms <= known_ms else _PENDING
+                at_ms[n] = deadline_ms
+
+
+def _smallest(
+    key_starts: memoryview,
+    text: memoryview,
+    moments: memoryview,
+    holds: memoryview,
+    start: int,
+    stop: int,
+    begins_ms: int,
+    met_ms: int,
+) -> int:
+    """The requirement with the smallest key of those that held at this moment."""
+    best = -1
+    for r in range(start, stop):
+        if (
+            holds[r]
+            and (moments[r] if moments[r] > begins_ms else begins_ms) == met_ms
+            and (
+                best < 0
+                or precedes(
+                    text, key_starts[r], key_starts[r + 1], key_starts[best], key_starts[best + 1]
+                )
+            )
+        ):
+            best = r
+    return best
+
+
+def _nth(numbers: memoryview, count: int, nth: int) -> int:
+    """The nth smallest of the first `count` numbers, counted from 1; they change places."""
+    if nth == 1 or nth == count:
+        best = numbers[0]
+        for n in range(1, count):
+            if (numbers[n] < best) == (nth == 1):
+                best = numbers[n]
+        return best
+    if count <= _FEW:
+        for n in range(1, count):
+            number = numbers[n]
+            to = n
+            while to > 0 and numbers[to - 1] > number:
+                numbers[to] = numbers[to - 1]
+                to -= 1
+            numbers[to] = number
+        return numbers[nth - 1]
+    # The smallest ones on a heap, its largest at the top; every number smaller than that one
+    # takes its place.
+    for n in range(nth // 2 - 1, -1, -1):
+        _sink(numbers, n, nth)
+    for n in range(nth, count):
+        if numbers[n] < numbers[0]:
+            numbers[0] = numbers[n]
+            _sink(numbers, 0, nth)
+    return numbers[0]
+
+
+def _sink(numbers: memoryview, place: int, size: int) -> None:
+    number = numbers[place]
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and numbers[child + 1] > numbers[child]:
+            child += 1
+        if numbers[child] <= number:
+            break
+        numbers[place] = numbers[child]
+        place = child
+    numbers[place] = number

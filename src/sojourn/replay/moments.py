@@ -1,22 +1,49 @@
-"""The moments: from when on each requirement holds."""
+# cython: cdivision=True
+"""The moments: from when on each requirement holds.
+
+A key's progress is the largest offset signalled so far. Only signals that raise it matter; in the
+order of time these are the key's steps, and a requirement holds from the first step that reaches
+its offset:
+
+    offset
+      9               +---    signals of a key, in time order:  (10, 3) (12, 2) (15, 7) (20, 9)
+      7        +------+       its steps:                        (10, 3)         (15, 7) (20, 9)
+               |
+      3   +----+              offset 3 is reached at 10, 4 at 15, 10 never
+          10   15     20   at_ms
+
+Signals are dealt out by key, which keeps their order; a key whose signals did not come in time
+order is sorted. Steps rise in time and in offset, so each requirement is one binary search.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+try:
+    import cython
+except ImportError:  # pragma: no cover - depends on what is installed
+    from sojourn import _cython as cython
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sojourn.replay.codes import Codes, in_parts, view
+
+if cython.compiled:
+    from cython.cimports.sojourn.replay._prefetch import prefetch
+
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
+_RUN = 16  # signals, sorted by insertion
+_AHEAD = 24  # requirements; how far ahead memory is asked for
+
 
 def held_ms(
-    signal_keys: Any,
+    signal_keys: pa.Array,
     signal_offsets: Integers,
     signal_at_ms: Integers,
-    keys: Any,
+    keys: pa.Array,
     offsets: Integers,
     submitted_ms: Integers | None = None,
     *,
@@ -26,22 +53,156 @@ def held_ms(
 
     A requirement (`keys[n]`, `offsets[n]`) holds from the earliest `at_ms` among the signals of
     its key with an offset at least its own; not before `submitted_ms[n]`, where that is given.
-    Where it never holds the moment means nothing. Signals and requirements come in any order.
+    Where it never holds the moment means nothing. Keys are Arrow strings, none null; signals and
+    requirements come in any order. `threads`: as many as there are processors if not said.
     """
-    codes = pa.chunked_array([signal_keys, keys]).combine_chunks().dictionary_encode().indices
-    codes = codes.to_numpy().astype(np.int64)
-    signal_codes, codes = codes[: len(signal_keys)], codes[len(signal_keys) :]
-    signals: dict[int, list[tuple[int, int]]] = {}
-    for code, offset, at_ms in zip(
-        signal_codes.tolist(), signal_offsets.tolist(), signal_at_ms.tolist(), strict=True
-    ):
-        signals.setdefault(code, []).append((offset, at_ms))
+    known = Codes(signal_keys)
+    bounds = view(np.zeros(2 * known.count, dtype=np.int64))
+    steps = view(np.empty(2 * len(signal_keys), dtype=np.int64))
+    _deal(view(known.codes), view(signal_offsets), view(signal_at_ms), bounds, steps)
+    _reduce_all(steps, bounds, threads)
+
+    codes = view(known.find(keys, threads))
+    required = view(offsets)
     moments = np.zeros(len(keys), dtype=np.int64)
     holds = np.zeros(len(keys), dtype=np.bool_)
-    for n, (code, least) in enumerate(zip(codes.tolist(), offsets.tolist(), strict=True)):
-        reached = [at_ms for offset, at_ms in signals.get(code, ()) if offset >= least]
-        if reached:
-            moments[n], holds[n] = min(reached), True
+
+    def part(begin: int, end: int) -> None:
+        _search(steps, bounds, codes, required, view(moments), view(holds), begin, end)
+
+    in_parts(part, len(keys), threads)
     if submitted_ms is not None:
         np.maximum(moments, submitted_ms, out=moments)
     return moments, holds
+
+
+def _reduce_all(steps: memoryview, bounds: memoryview, threads: int | None) -> None:
+    spare = view(np.empty(len(steps), dtype=np.int64))
+    keys = len(bounds) // 2
+    in_parts(lambda begin, end: _reduce(steps, bounds, spare, begin, end), keys, threads, 1000)
+
+
+def _deal(
+    codes: memoryview, offsets: memoryview, at_ms: memoryview, bounds: memoryview, steps: memoryview
+) -> None:
+    """Lay out the signals by key, as pairs of offset and time: those of key n from
+    `bounds[2 * n]` up to `bounds[2 * n + 1]`, in the order they came.
+    """
+    with cython.nogil:
+        for n in range(len(codes)):
+            bounds[2 * codes[n]] += 1
+        total = 0
+        for key in range(len(bounds) // 2):
+            size = bounds[2 * key]
+            bounds[2 * key] = total
+            bounds[2 * key + 1] = total
+            total += size
+        for n in range(len(codes)):
+            at = bounds[2 * codes[n] + 1]
+            bounds[2 * codes[n] + 1] = at + 1
+            steps[2 * at] = offsets[n]
+            steps[2 * at + 1] = at_ms[n]
+
+
+def _reduce(steps: memoryview, bounds: memoryview, spare: memoryview, begin: int, end: int) -> None:
+    """Of the signals of these keys leave the steps, in time order."""
+    with cython.nogil:
+        for key in range(begin, end):
+            start = bounds[2 * key]
+            stop = bounds[2 * key + 1]
+            for n in range(start + 1, stop):
+                if steps[2 * n + 1] < steps[2 * n - 1]:
+                    _sort(steps, spare, start, stop)
+                    break
+            last = start
+            for n in range(start + 1, stop):
+                if steps[2 * n] > steps[2 * last]:
+                    # Of several signals at one moment only the largest offset makes a step.
+                    if steps[2 * n + 1] > steps[2 * last + 1]:
+                        last += 1
+                    steps[2 * last] = steps[2 * n]
+                    steps[2 * last + 1] = steps[2 * n + 1]
+            if stop > start:
+                bounds[2 * key + 1] = last + 1
+
+
+def _sort(steps: memoryview, spare: memoryview, start: int, stop: int) -> None:
+    """Sort pairs by their second number: short runs by insertion, then merged pair by pair."""
+    run = start
+    while run < stop:
+        end = run + _RUN if run + _RUN < stop else stop
+        for n in range(run + 1, end):
+            offset = steps[2 * n]
+            at_ms = steps[2 * n + 1]
+            to = n
+            while to > run and steps[2 * to - 1] > at_ms:
+                steps[2 * to] = steps[2 * to - 2]
+                steps[2 * to + 1] = steps[2 * to - 1]
+                to -= 1
+            steps[2 * to] = offset
+            steps[2 * to + 1] = at_ms
+        run = end
+    size = _RUN
+    while size < stop - start:
+        run = start
+        while run + size < stop:
+            end = run + 2 * size if run + 2 * size < stop else stop
+            _merge(steps, spare, run, run + size, end)
+            run = end
+        size *= 2
+
+
+def _merge(steps: memoryview, spare: memoryview, start: int, middle: int, stop: int) -> None:
+    """Merge two sorted runs that lie side by side; the first is put aside meanwhile."""
+    if steps[2 * middle - 1] <= steps[2 * middle + 1]:
+        return
+    for n in range(2 * start, 2 * middle):
+        spare[n] = steps[n]
+    left = start
+    right = middle
+    to = start
+    while left < middle:
+        if right < stop and steps[2 * right + 1] < spare[2 * left + 1]:
+            steps[2 * to] = steps[2 * right]
+            steps[2 * to + 1] = steps[2 * right + 1]
+            right += 1
+        else:
+            steps[2 * to] = spare[2 * left]
+            steps[2 * to + 1] = spare[2 * left + 1]
+            left += 1
+        to += 1
+
+
+def _search(
+    steps: memoryview,
+    bounds: memoryview,
+    codes: memoryview,
+    offsets: memoryview,
+    moments: memoryview,
+    holds: memoryview,
+    begin: int,
+    end: int,
+) -> None:
+    """Find the first step of its key that reaches each requirement."""
+    with cython.nogil:
+        for n in range(begin, end):
+            if cython.compiled:
+                if n + 2 * _AHEAD < end and codes[n + 2 * _AHEAD] >= 0:
+                    prefetch(cython.address(bounds[2 * codes[n + 2 * _AHEAD]]))
+                if n + _AHEAD < end and codes[n + _AHEAD] >= 0:
+                    prefetch(cython.address(steps[2 * bounds[2 * codes[n + _AHEAD]]]))
+            if codes[n] < 0:
+                continue
+            offset = offsets[n]
+            low = bounds[2 * codes[n]]
+            stop = bounds[2 * codes[n] + 1]
+            high = stop
+            while low < high:
+                middle = low + (high - low) // 2
+                if steps[2 * middle] < offset:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low < stop:
+                moments[n] = steps[2 * low + 1]
+                holds[n] = 1

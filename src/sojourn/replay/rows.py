@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sojourn.errors import BadTable, WrongType
+from sojourn.replay.codes import Codes, not_unique
 
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -229,19 +230,21 @@ def check_cancels(table: Any) -> CleanCancels:
     return CleanCancels(ids.filter(pa.array(sound)), at.values[sound], numbers[sound], rejected)
 
 
-def first_of_duplicates(ids: pa.Array, submitted_ms: Integers) -> Mask:
+def first_of_duplicates(
+    ids: pa.Array, submitted_ms: Integers, *, threads: int | None = None
+) -> Mask:
     """Say of each operation whether it stays: of those with one id the earliest does.
 
     The earliest by `submitted_ms`, among equals by place.
     """
-    codes = ids.dictionary_encode().indices.to_numpy()
-    order = np.lexsort((submitted_ms, codes))
-    first = np.ones(len(order), dtype=np.bool_)
-    ordered = codes[order]
-    first[1:] = ordered[1:] != ordered[:-1]
-    mask = np.empty(len(order), dtype=np.bool_)
-    mask[order] = first
-    return mask
+    first = np.ones(len(ids), dtype=np.bool_)
+    suspects = not_unique(ids, threads)
+    if suspects is not None:
+        numbers = np.flatnonzero(suspects)
+        codes = Codes(ids.take(pa.array(numbers))).codes
+        order = np.lexsort((submitted_ms[numbers], codes))
+        first[numbers[order[1:]]] = np.diff(codes[order]) != 0
+    return first
 
 
 def reject(table: Any, name: str, numbers: Integers, reasons: str | list[str]) -> pa.Table:
@@ -405,13 +408,30 @@ def _as_integers(column: pa.ChunkedArray, what: str) -> _Integers:
             if pa.types.is_null(kind)
             else pc.fill_null(column, pa.scalar(0).cast(kind))
         )
-    try:
+    outside = _outside(column)
+    if outside is None:
         return _Integers(_numbers(column.cast(pa.int64())), null, None)
-    except pa.ArrowInvalid:
-        values = [int(value) for value in column.to_pylist()]
-    outside = np.array([not LEAST <= value <= MOST for value in values])
-    nearest = np.array([min(max(value, LEAST), MOST) for value in values], dtype=np.int64)
-    return _Integers(nearest, null, outside)
+    nearest = [min(max(int(value), LEAST), MOST) for value in column.filter(outside).to_pylist()]
+    values = _numbers(pc.if_else(outside, pa.scalar(0).cast(kind), column).cast(pa.int64())).copy()
+    mask = np.asarray(outside)
+    values[mask] = nearest
+    return _Integers(values, null, mask)
+
+
+def _outside(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Say where a column without nulls is outside 64 bits; None if it nowhere is."""
+    kind = column.type
+    if pa.types.is_uint64(kind):
+        outside = pc.greater(column, pa.scalar(MOST, kind))
+    elif pa.types.is_decimal(kind) and kind.precision > 18:
+        wide = column.cast(pa.decimal256(76, 0))
+        outside = pc.or_(
+            pc.greater(wide, pa.scalar(Decimal(MOST), wide.type)),
+            pc.less(wide, pa.scalar(Decimal(LEAST), wide.type)),
+        )
+    else:
+        return None
+    return outside if pc.any(outside).as_py() else None
 
 
 def _requirements(table: pa.Table) -> tuple[Integers, pa.Array, _Integers]:
