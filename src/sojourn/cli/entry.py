@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -48,7 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ImportError as error:
         if args.traceback or (error.name or "").startswith("sojourn."):
             raise
-        return _explain(args, _what_to_install(args, error))
+        return _explain(args, _what_to_install(error))
+    except Exception as error:
+        if args.traceback or not _is_sparks(error):
+            raise
+        return _explain(args, SojournError(_gist(error)))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -79,7 +84,7 @@ def _explain(args: argparse.Namespace, error: Exception) -> int:
     return BAD
 
 
-def _what_to_install(args: argparse.Namespace, error: ImportError) -> SojournError:
+def _what_to_install(error: ImportError) -> SojournError:
     missing = (error.name or "").partition(".")[0]
     extras = {"pyspark": "spark", "py4j": "spark", "pyarrow": "cli", "numpy": "cli", "rich": "cli"}
     if missing not in extras:
@@ -87,3 +92,15 @@ def _what_to_install(args: argparse.Namespace, error: ImportError) -> SojournErr
     return SojournError(
         f"this needs {missing}, which is not installed; pip install 'sojourn[{extras[missing]}]'"
     )
+
+
+def _is_sparks(error: Exception) -> bool:
+    return any(kind.__module__.startswith(("pyspark.", "py4j.")) for kind in type(error).__mro__)
+
+
+def _gist(error: Exception) -> str:
+    """What Spark's error is about: ours inside of it if there is one, else its first line."""
+    text = str(error)
+    ours = re.findall(r"^(?:Caused by: )?(?:\w+\.)*sojourn\.[\w.]+: (.+)$", text, re.MULTILINE)
+    said = ours[-1] if ours else next((line for line in text.splitlines() if line.strip()), "")
+    return f"{said.strip() or type(error).__name__} (--traceback shows all of it)"

@@ -2,8 +2,200 @@
 
 from __future__ import annotations
 
-from typing import Any
+import argparse
+import shutil
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from sojourn.cli.options import add_ending, add_spark, moment_ms
+from sojourn.cli.progress import Progress, showing, watching
+from sojourn.cli.report import add_class_column, tell_classes, write_page
+from sojourn.errors import OutOfRange
+
+if TYPE_CHECKING:
+    from sojourn.report import Stays, Summary
+
+_EXAMPLES = """\
+OPERATIONS, SIGNALS and CANCELS are Parquet or JSON-lines files, or folders of them. The columns:
+  operations  id, submitted_ms, timeout_ms, requires [(key, offset)], needed (none: all of them);
+              any other column is passed through to the outcomes
+  signals     key, offset, at_ms
+  cancels     id, at_ms
+
+Written are OUT/outcomes, OUT/pending and OUT/rejected, as Parquet. Without --until everything is
+taken to end. T is a time like 2026-01-06T12:00 (UTC) or milliseconds since 1970.
+
+examples:
+  sojourn replay orders.parquet events.parquet
+  sojourn replay shop/operations shop/signals --cancels shop/cancels --out answers --report
+  sojourn replay shop/operations shop/signals --until 2026-01-06T12:00 --json
+  sojourn replay shop/operations shop/signals --engine spark --master 'local[2]' --out answers
+"""
+
+_PARTS = ("outcomes", "pending", "rejected")
 
 
 def add_parser(commands: Any) -> None:
-    commands.add_parser("replay", help="say how operations in files ended, here or on Spark")
+    parser = commands.add_parser(
+        "replay",
+        help="say how operations in files ended, here or on Spark",
+        description="Say of every operation how it ended: completed, expired or cancelled.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("operations", metavar="OPERATIONS", type=Path)
+    parser.add_argument("signals", metavar="SIGNALS", type=Path)
+    parser.add_argument("--cancels", metavar="CANCELS", type=Path)
+    parser.add_argument(
+        "--until", type=moment_ms, metavar="T", help="take nothing after T into account"
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("local", "spark"),
+        default=None,
+        help="local, the default: in this process; spark, also meant by --master",
+    )
+    parser.add_argument("--out", metavar="OUT", type=Path, help="the folder to write")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace what an earlier replay left in OUT"
+    )
+    parser.add_argument(
+        "--report",
+        nargs="?",
+        const=True,
+        metavar="FILE",
+        help="also write the page of `sojourn report`; default OUT/report.html",
+    )
+    add_class_column(parser)
+    add_spark(parser)
+    add_ending(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from sojourn import report
+    from sojourn.cli import summary
+
+    began_s = perf_counter()
+    engine = args.engine or ("spark" if args.master else "local")
+    page = _page_path(args)
+    if engine == "spark" and args.out is None:
+        raise OutOfRange("the Spark engine writes files: say where with --out OUT")
+    if args.out is not None and not args.overwrite:
+        _refuse_to_replace(args.out)
+    with showing(quiet=args.quiet) as progress:
+        resolve = _on_spark if engine == "spark" else _here
+        stays = resolve(args, progress)
+        tell_classes(stays, args.class_column)
+        if page is None:
+            progress.step("counting")
+            totals: Summary = report.summarise(stays)
+        else:
+            totals = write_page(stays, page, progress).summary
+    places = {name: args.out / name for name in _PARTS} if args.out else {}
+    if page is not None:
+        places["report"] = page
+    say = summary.as_json if args.json else summary.as_text
+    print(say(totals, perf_counter() - began_s, engine, places))
+    return 1 if args.fail_on_rejected and totals.rejected_rows else 0
+
+
+def _page_path(args: argparse.Namespace) -> Path | None:
+    if args.report is None:
+        return None
+    if args.report is not True:
+        return Path(args.report)
+    if args.out is None:
+        raise OutOfRange("--report needs a place: give --out OUT or --report FILE")
+    return Path(args.out) / "report.html"
+
+
+def _refuse_to_replace(out: Path) -> None:
+    for part in (out / name for name in _PARTS):
+        if part.exists():
+            raise FileExistsError(f"{part} is there already; add --overwrite or name another OUT")
+
+
+def _make_room(out: Path) -> None:
+    """Remove what an earlier replay left; only now, when there is something to put there."""
+    for part in (out / name for name in _PARTS):
+        if part.exists():
+            shutil.rmtree(part)
+
+
+def _check_class_column(args: argparse.Namespace, names: list[str]) -> None:
+    """Before the work, not after it."""
+    if args.class_column is not None and args.class_column not in names:
+        raise OutOfRange(
+            f"there is no column {args.class_column!r} to tell classes by; "
+            f"operations have {', '.join(names)}"
+        )
+
+
+def _here(args: argparse.Namespace, progress: Progress) -> Stays:
+    from sojourn import replay, report
+
+    progress.step("reading")
+    operations = _read(args.operations)
+    _check_class_column(args, operations.column_names)
+    signals = _read(args.signals)
+    cancels = _read(args.cancels) if args.cancels else None
+    progress.step(f"replaying {len(operations):,} operations and {len(signals):,} signals")
+    found = replay.resolve(operations, signals, cancels, args.until)
+    if args.out is not None:
+        progress.step(f"writing {args.out}")
+        _make_room(args.out)
+        for name in _PARTS:
+            _write(getattr(found, name), args.out / name)
+    return report.Stays.of_tables(found.outcomes, found.pending, found.rejected)
+
+
+def _on_spark(args: argparse.Namespace, progress: Progress) -> Stays:
+    on_spark: Any = import_module("sojourn.spark")
+    from sojourn import report
+    from sojourn.spark.session import local_session
+
+    progress.step("starting Spark")
+    spark = local_session(
+        args.master or "local[*]", driver_memory=args.driver_memory, settings=dict(args.conf)
+    )
+    try:
+        with watching(spark, progress):
+            progress.step("replaying on Spark")
+            operations = _frame(spark, args.operations)
+            _check_class_column(args, operations.columns)
+            found = on_spark.resolve(
+                operations,
+                _frame(spark, args.signals),
+                _frame(spark, args.cancels) if args.cancels else None,
+                args.until,
+            )
+            _make_room(args.out)
+            for name in _PARTS:
+                progress.step(f"writing {args.out / name}")
+                getattr(found, name).write.parquet(str(args.out / name))
+    finally:
+        spark.stop()
+    return report.Stays.of_folder(args.out)
+
+
+def _read(path: Path) -> Any:
+    import pyarrow.dataset as ds
+
+    try:
+        return ds.dataset(str(path)).to_table()
+    except ValueError as error:
+        raise OutOfRange(f"cannot read {path}: {error}") from error
+
+
+def _write(table: Any, folder: Path) -> None:
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True)
+    pq.write_table(table, folder / "part-0.parquet")
+
+
+def _frame(spark: Any, path: Path) -> Any:
+    return spark.read.parquet(str(path))

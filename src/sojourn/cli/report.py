@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from sojourn.cli.progress import Progress, showing
+
+if TYPE_CHECKING:
+    from sojourn.report import Numbers, Stays
 
 _EXAMPLES = """\
 The page stands alone: no network, no other files. It says how operations ended, how long they
@@ -30,6 +36,8 @@ def add_parser(commands: Any) -> None:
         "-o", "--output", type=Path, metavar="FILE", help="default: OUT/report.html"
     )
     add_class_column(parser)
+    parser.add_argument("--json", action="store_true", help="say what came out as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     parser.set_defaults(run=_run)
 
 
@@ -41,5 +49,45 @@ def add_class_column(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def tell_classes(stays: Stays, asked: str | None) -> None:
+    """By the column that was asked for, else by `class` if that is one."""
+    if asked is not None:
+        stays.tell_classes_by(asked)
+    elif "class" in stays.names:
+        stays.tell_classes_by("class")
+
+
+def write_page(stays: Stays, path: Path, progress: Progress) -> Numbers:
+    """Count, draw and write the page; the file is there whole or not at all."""
+    from sojourn import report
+
+    rows = 0
+
+    def on_rows(more: int) -> None:
+        nonlocal rows
+        rows += more
+        progress.update(rows, None, "rows read")
+
+    progress.step("counting for the report")
+    numbers = report.count(stays, on_rows)
+    page = report.page(numbers)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.write_text(page, encoding="utf-8")
+    unfinished.replace(path)
+    return numbers
+
+
 def _run(args: argparse.Namespace) -> int:
-    raise NotImplementedError
+    from sojourn import report
+    from sojourn.cli import summary
+
+    began_s = perf_counter()
+    path = args.output or args.out / "report.html"
+    stays = report.Stays.of_folder(args.out)
+    tell_classes(stays, args.class_column)
+    with showing(quiet=args.quiet) as progress:
+        numbers = write_page(stays, path, progress)
+    say = summary.as_json if args.json else summary.as_text
+    print(say(numbers.summary, perf_counter() - began_s, "report", {"report": path}))
+    return 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+from sojourn.cli.options import moment_ms
 
 _EXAMPLES = """\
 A shop's days: orders wait for payment and stock, shipments for two of three scans, express parcels
@@ -36,7 +37,11 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--seed", type=int, default=7, help="default 7")
     parser.add_argument("--days", type=int, default=2, help="how long the trace is; default 2")
     parser.add_argument(
-        "--start", type=_day, default=None, metavar="DATE", help="its first day; default 2026-01-05"
+        "--start",
+        type=moment_ms,
+        default=None,
+        metavar="DATE",
+        help="its first day; default 2026-01-05",
     )
     parser.add_argument("--format", choices=("parquet", "json"), default="parquet")
     parser.add_argument(
@@ -44,14 +49,6 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="say what was done as JSON")
     parser.set_defaults(run=_run)
-
-
-def _day(text: str) -> int:
-    try:
-        day = datetime.fromisoformat(text).replace(tzinfo=UTC)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a date like 2026-01-05") from None
-    return int(day.timestamp() * 1_000)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -2,8 +2,230 @@
 
 from __future__ import annotations
 
-from typing import Any
+import argparse
+import sys
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from sojourn.cli.options import add_ending, add_spark, duration_ms, need
+from sojourn.cli.progress import Progress, showing
+from sojourn.errors import OutOfRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_EXAMPLES = """\
+OPERATIONS, SIGNALS and CANCELS are folders that fill with files, or topics with --format kafka.
+Rows that come more than --delay behind the latest are late, and rejected with that reason. With
+--idle wall operations expire by the clock on the wall when nothing arrives any more; with --idle
+event only rows move time.
+
+OUT/outcomes and OUT/rejected get a folder for each batch, exactly once, also over restarts with
+the same checkpoint. What waits when the command stops goes on waiting in the checkpoint.
+
+examples:
+  sojourn stream --operations in/operations --signals in/signals --out out --checkpoint state
+  sojourn stream --operations shop/operations --signals shop/signals --cancels shop/cancels \\
+      --out out --checkpoint state --available-now --idle event --files-per-batch 1
+  sojourn stream --format kafka --bootstrap-servers broker:9092 --operations orders \\
+      --signals payments --extras 'class string' --out-topic outcomes --checkpoint state
+"""
 
 
 def add_parser(commands: Any) -> None:
-    commands.add_parser("stream", help="say how operations end as their rows arrive, on Spark")
+    parser = commands.add_parser(
+        "stream",
+        help="say how operations end as their rows arrive, on Spark",
+        description="Say of every operation how it ended, as soon as that is certain.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    source = parser.add_argument_group("what comes in")
+    source.add_argument("--operations", required=True, metavar="FOLDER|TOPIC")
+    source.add_argument("--signals", required=True, metavar="FOLDER|TOPIC")
+    source.add_argument("--cancels", metavar="FOLDER|TOPIC")
+    source.add_argument("--format", choices=("parquet", "json", "kafka"), default="parquet")
+    source.add_argument(
+        "--extras",
+        default="",
+        metavar="COLUMNS",
+        help="columns of operations to pass through, as in SQL: 'class string, amount long'; "
+        "Parquet files that are there already tell them by themselves",
+    )
+    source.add_argument(
+        "--files-per-batch", type=int, metavar="N", help="take at most N new files at a time"
+    )
+    source.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help="where Kafka is")
+    source.add_argument(
+        "--starting",
+        default="earliest",
+        metavar="OFFSETS",
+        help="where in the topics to begin: earliest, latest or Spark's JSON; default earliest",
+    )
+    target = parser.add_argument_group("what comes out")
+    target.add_argument("--out", metavar="OUT", help="the folder to write")
+    target.add_argument("--out-format", choices=("parquet", "json"), default="parquet")
+    target.add_argument("--out-topic", metavar="TOPIC", help="a Kafka topic to write to instead")
+    target.add_argument(
+        "--checkpoint", required=True, metavar="FOLDER", help="where the state is kept"
+    )
+    rules = parser.add_argument_group("time")
+    rules.add_argument(
+        "--delay",
+        type=duration_ms,
+        default=10_000,
+        metavar="DURATION",
+        help="how much later than others a row may come: 500ms, 10s, 5min; default 10s",
+    )
+    rules.add_argument("--idle", choices=("wall", "event"), default="wall", help="default wall")
+    rules.add_argument("--shards", type=int, default=32, metavar="N", help="default 32")
+    rules.add_argument(
+        "--trigger",
+        default="1 second",
+        metavar="INTERVAL",
+        help="how often a batch is begun; default '1 second'",
+    )
+    rules.add_argument(
+        "--available-now",
+        "--once",
+        action="store_true",
+        help="take what is there, then stop; else it goes on until Ctrl-C",
+    )
+    add_spark(parser)
+    add_ending(parser)
+    parser.set_defaults(run=_run)
+
+
+class Batches:
+    """What this run has seen go out, batch by batch."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.batches = 0
+        self.counts: dict[str, int] = {}
+        self._progress = progress
+
+    def __call__(self, number: int, counts: dict[str, int]) -> None:
+        self.batches += 1
+        for status, rows in counts.items():
+            self.counts[status] = self.counts.get(status, 0) + rows
+        said = ", ".join(f"{rows:,} {status}" for status, rows in sorted(self.counts.items()))
+        self._progress.update(self.batches, None, f"batches: {said or 'nothing has ended yet'}")
+
+
+def _run(args: argparse.Namespace) -> int:
+    if (args.out is None) == (args.out_topic is None):
+        raise OutOfRange("say where the outcomes go: either --out OUT or --out-topic TOPIC")
+    if args.format == "kafka" or args.out_topic:
+        need(args.bootstrap_servers, "--bootstrap-servers", "Kafka has to be found")
+    from sojourn.spark.session import local_session
+
+    began_s = perf_counter()
+    with showing(quiet=args.quiet) as progress:
+        progress.step("starting Spark")
+        spark = local_session(
+            args.master or "local[*]",
+            driver_memory=args.driver_memory,
+            settings=_settings(args) | dict(args.conf),
+        )
+        batches = Batches(progress)
+        try:
+            query = _start(spark, args, batches)
+            progress.step("streaming")
+            _await(query)
+        except KeyboardInterrupt:
+            print(_text(batches, perf_counter() - began_s, args), file=sys.stderr)
+            raise
+        finally:
+            spark.stop()
+    return _conclude(args, batches, perf_counter() - began_s)
+
+
+def _settings(args: argparse.Namespace) -> dict[str, str]:
+    # As many tasks as shards at most: a task without a shard costs time in every batch.
+    settings = {}
+    if args.shards < 8:
+        settings["spark.sql.shuffle.partitions"] = str(max(1, args.shards))
+    if args.format == "kafka" or args.out_topic:
+        settings["spark.jars.packages"] = import_module("sojourn.spark").KAFKA_PACKAGE
+    return settings
+
+
+def _start(spark: SparkSession, args: argparse.Namespace, batches: Batches) -> Any:
+    on_spark: Any = import_module("sojourn.spark")
+
+    on_spark.stream_settings(spark)
+
+    def read(place: str, table: str) -> Any:
+        extras = args.extras if table == "operations" else ""
+        if args.format == "kafka":
+            return on_spark.from_kafka(
+                spark,
+                args.bootstrap_servers,
+                place,
+                table,
+                extras=extras,
+                starting=args.starting,
+            )
+        return on_spark.read_files(
+            spark, args.format, place, table, extras=extras, files_per_batch=args.files_per_batch
+        )
+
+    ended = on_spark.resolve_stream(
+        read(args.operations, "operations"),
+        read(args.signals, "signals"),
+        read(args.cancels, "cancels") if args.cancels else None,
+        delay_ms=args.delay,
+        shards=args.shards,
+        idle=args.idle,
+    )
+    trigger = None if args.available_now else args.trigger
+    if args.out_topic:
+        return on_spark.write_kafka(
+            ended, args.bootstrap_servers, args.out_topic, args.checkpoint, trigger=trigger
+        )
+    return on_spark.write_stream(
+        ended,
+        args.out,
+        args.checkpoint,
+        trigger=trigger,
+        format=args.out_format,
+        on_batch=batches,
+    )
+
+
+def _await(query: StreamingQuery) -> None:
+    """Wait for its end, in short waits, so that Ctrl-C is heard."""
+    try:
+        while not query.awaitTermination(1):
+            pass
+    except KeyboardInterrupt:
+        query.stop()
+        raise
+
+
+def _conclude(args: argparse.Namespace, batches: Batches, took_s: float) -> int:
+    """Say what OUT holds, or where it cannot be read from here what this run has written."""
+    rejected = batches.counts.get("rejected", 0)
+    if args.out is None or "://" in args.out:
+        print(_text(batches, took_s, args))
+    else:
+        from sojourn import report
+        from sojourn.cli import summary
+
+        totals = report.summarise(report.Stays.of_folder(args.out))
+        rejected = totals.rejected_rows
+        places = {name: Path(args.out) / name for name in ("outcomes", "rejected")}
+        say = summary.as_json if args.json else summary.as_text
+        print(say(totals, took_s, f"spark stream, {batches.batches} batches", places))
+    return 1 if args.fail_on_rejected and rejected else 0
+
+
+def _text(batches: Batches, took_s: float, args: argparse.Namespace) -> str:
+    said = ", ".join(f"{rows:,} {status}" for status, rows in sorted(batches.counts.items()))
+    return (
+        f"{batches.batches} batches in {took_s:.1f} s: {said or 'nothing ended'}; "
+        f"what waits is in {args.checkpoint}"
+    )

@@ -22,6 +22,12 @@ STATUSES = ("completed", "expired", "cancelled")
 COMPLETED, EXPIRED, CANCELLED = range(3)
 
 NO_CLASS = "(none)"
+_TYPES = {
+    **{name: pa.int64() for name in ("at_ms", "waited_ms", "condition_ms", "submitted_ms")},
+    **{name: pa.string() for name in ("id", "status", "by_key", "table", "reason", "row")},
+}
+_ALWAYS = ("by_key",)  # null in every row of some files
+
 _MOST_CLASSES = 1_000
 _BATCH_ROWS = 131_072
 
@@ -49,7 +55,7 @@ class Stays:
         self.names = list(names)
         self.origin = origin
         self.has_condition = "condition_ms" in self.names
-        self.class_column = class_column
+        self.class_column: str | None = None
         self.classes: list[str] = []  # in order of appearance; complete after one pass
         self._codes: dict[Any, int] = {}
         self._read = read
@@ -61,11 +67,17 @@ class Stays:
                     f"outcomes must have a column {name}, found {', '.join(self.names) or 'none'};"
                     " name the folder that `sojourn replay` or `sojourn stream` wrote"
                 )
-        if class_column is not None and class_column not in self.names:
+        if class_column is not None:
+            self.tell_classes_by(class_column)
+
+    def tell_classes_by(self, name: str) -> None:
+        """Take this column for the class of an operation; before anything is counted."""
+        if name not in self.names:
             raise OutOfRange(
-                f"there is no column {class_column!r} to tell classes by; "
+                f"there is no column {name!r} to tell classes by; "
                 f"the outcomes have {', '.join(self.names)}"
             )
+        self.class_column = name
 
     @classmethod
     def of_tables(
@@ -266,9 +278,23 @@ def _dataset(folder: Path) -> Any:
             f"{folder} must hold .parquet files or .json ones, found {', '.join(sorted(endings))}"
         )
     try:
+        if form == "json":
+            return _json_dataset(files)
         return ds.dataset([str(path) for path in files], format=form)
     except (pa.ArrowInvalid, OSError) as error:
         raise BadOutcomes(f"cannot read {folder}: {error}") from error
+
+
+def _json_dataset(files: list[Path]) -> Any:
+    """Lines of JSON leave out what is null, and whole files can be empty: gather the columns."""
+    filled = [str(path) for path in files if path.stat().st_size]
+    if not filled:
+        raise BadOutcomes(f"the files in {files[0].parent} are empty; has the job ended?")
+    seen = pa.unify_schemas([ds.dataset([path], format="json").schema for path in filled[:64]])
+    kinds = {field.name: field.type for field in seen} | _TYPES
+    names = [*seen.names, *(name for name in _ALWAYS if name not in seen.names)]
+    schema = pa.schema([(name, kinds[name]) for name in names])
+    return ds.dataset(filled, schema=schema, format="json")
 
 
 def _reader(dataset: Any) -> Callable[[list[str]], Iterator[Any]]:

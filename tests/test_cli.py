@@ -1,0 +1,307 @@
+"""The command line says what it does, and ends with a status that scripts can use."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sojourn.cli import main
+from sojourn.cli.options import duration_ms, moment_ms
+from sojourn.cli.progress import Lines
+from sojourn.errors import SojournError
+
+OPERATIONS = [
+    {"id": "paid", "submitted_ms": 0, "timeout_ms": 10, "requires": [{"key": "a", "offset": 1}]},
+    {"id": "late", "submitted_ms": 0, "timeout_ms": 2, "requires": [{"key": "a", "offset": 1}]},
+    {"id": "gone", "submitted_ms": 0, "timeout_ms": 10, "requires": [{"key": "b", "offset": 1}]},
+]
+BROKEN = {"id": None, "submitted_ms": 0, "timeout_ms": 5, "requires": [{"key": "a", "offset": 1}]}
+SIGNALS = [{"key": "a", "offset": 1, "at_ms": 5}]
+CANCELS = [{"id": "gone", "at_ms": 3}]
+KIND = pa.list_(pa.struct([("key", pa.string()), ("offset", pa.int64())]))
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("submitted_ms", pa.int64()),
+        ("timeout_ms", pa.int64()),
+        ("requires", KIND),
+        ("class", pa.string()),
+    ]
+)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    write_rows(tmp_path, OPERATIONS)
+    return tmp_path
+
+
+def write_rows(folder: Path, operations: list[dict[str, Any]]) -> None:
+    rows = [{"class": "order", **row} for row in operations]
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), folder / "operations.parquet")
+    pq.write_table(pa.Table.from_pylist(SIGNALS), folder / "signals.parquet")
+    pq.write_table(pa.Table.from_pylist(CANCELS), folder / "cancels.parquet")
+
+
+def replay(shop: Path, *more: str) -> int:
+    inputs = [str(shop / "operations.parquet"), str(shop / "signals.parquet")]
+    return main(["replay", *inputs, "--cancels", str(shop / "cancels.parquet"), *more])
+
+
+def test_replay_says_how_operations_ended(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert replay(shop) == 0
+    said = capsys.readouterr()
+    lines = [" ".join(line.split()) for line in said.out.splitlines()]
+    assert lines[0].startswith("3 operations, ")
+    assert "completed 1 33.3 % half within 5 ms, 99 in 100 within 5 ms" in lines
+    assert "expired 1 33.3 % half within 2 ms, 99 in 100 within 2 ms" in lines
+    assert "cancelled 1 33.3 % half within 3 ms, 99 in 100 within 3 ms" in lines
+    assert "replaying 3 operations and 1 signals" in said.err
+
+
+def test_replay_writes_its_answer_and_a_page(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = shop / "answers"
+    assert replay(shop, "--out", str(out), "--report", "--quiet") == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert str(out / "outcomes") in said.out
+    assert str(out / "report.html") in said.out
+    statuses = {row["id"]: row["status"] for row in pq.read_table(out / "outcomes").to_pylist()}
+    assert statuses == {"paid": "completed", "late": "expired", "gone": "cancelled"}
+    assert pq.read_table(out / "pending").num_rows == 0
+    assert pq.read_table(out / "rejected").num_rows == 0
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "<h3>order</h3>" in page
+
+
+def test_the_summary_for_scripts_is_one_json_object(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_rows(shop, [*OPERATIONS, BROKEN])
+    assert replay(shop, "--json", "--until", "4") == 0
+    said = json.loads(capsys.readouterr().out)
+    counts = {name: said[name] for name in ("operations", "completed", "expired", "cancelled")}
+    assert counts == {"operations": 4, "completed": 0, "expired": 1, "cancelled": 1}
+    assert (said["pending"], said["rejected"], said["rejected_rows"]) == (1, 1, 1)
+    assert said["reasons"] == {"operations": {"id is null": 1}}
+    assert said["waited_ms"]["expired"] == {"median": 2, "p99": 2, "longest": 2}
+    assert said["engine"] == "local"
+
+
+def test_rejected_rows_fail_only_if_that_was_asked_for(shop: Path) -> None:
+    assert replay(shop, "--fail-on-rejected") == 0
+    write_rows(shop, [*OPERATIONS, BROKEN])
+    assert replay(shop) == 0
+    assert replay(shop, "--fail-on-rejected") == 1
+
+
+def test_an_earlier_answer_is_replaced_only_if_that_was_asked_for(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(shop / "answers")
+    assert replay(shop, "--out", out) == 0
+    assert replay(shop, "--out", out) == 2
+    assert "add --overwrite" in capsys.readouterr().err
+    write_rows(shop, OPERATIONS[:1])
+    assert replay(shop, "--out", out, "--overwrite") == 0
+    assert pq.read_table(shop / "answers" / "outcomes").num_rows == 1
+
+
+def test_an_earlier_answer_survives_bad_input(shop: Path) -> None:
+    out = shop / "answers"
+    assert replay(shop, "--out", str(out)) == 0
+    (shop / "operations.parquet").write_bytes(b"PAR1 cut short")
+    assert replay(shop, "--out", str(out), "--overwrite") == 2
+    assert pq.read_table(out / "outcomes").num_rows == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--out", "x", "--class-column", "kind"], "no column 'kind'"),
+        (["--report"], "--report needs a place"),
+        (["--engine", "spark"], "--out OUT"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(
+    shop: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay(shop, "--quiet", *arguments) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.startswith("sojourn: ")
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["dance"],
+        ["replay"],
+        ["replay", "a", "b", "--until", "soon"],
+        ["sample"],
+        ["sample", "x", "--operations", "many"],
+        ["stream", "--out", "x"],
+        ["report"],
+    ],
+)
+def test_bad_usage_is_explained(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert "usage: sojourn" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["sample", "replay", "stream", "report"])
+def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "examples:" in said
+    assert f"sojourn {command} " in said.partition("examples:")[2]
+
+
+@pytest.mark.parametrize("name", ["operations.parquet", "signals.parquet", "cancels.parquet"])
+def test_a_file_that_is_not_there_is_named(
+    shop: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shop / name).unlink()
+    assert replay(shop, "--quiet") == 2
+    assert name in capsys.readouterr().err
+
+
+def test_bad_input_is_one_line_and_a_traceback_only_if_asked_for(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(pa.table({"key": ["a"], "offset": [1]}), shop / "signals.parquet")
+    assert replay(shop, "--quiet") == 2
+    said = capsys.readouterr().err
+    assert "at_ms" in said
+    assert said.count("\n") == 1
+    inputs = [str(shop / "operations.parquet"), str(shop / "signals.parquet")]
+    with pytest.raises(SojournError, match="at_ms"):
+        main(["--traceback", "replay", *inputs])
+
+
+def test_sample_replay_report_work_hand_in_hand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace, out = tmp_path / "shop", tmp_path / "answers"
+    assert main(["sample", str(trace), "--operations", "2000", "--files", "3", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    inputs = [str(trace / "operations"), str(trace / "signals")]
+    cancels = ["--cancels", str(trace / "cancels")]
+    assert main(["replay", *inputs, *cancels, "--out", str(out), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["operations"] == rows["operations"]
+    ended = said["completed"] + said["expired"] + said["cancelled"]
+    assert ended + said["pending"] + said["rejected"] == rows["operations"]
+    page = tmp_path / "pages" / "report.html"
+    assert main(["report", str(out), "-o", str(page), "--class-column", "region"]) == 0
+    assert str(page) in capsys.readouterr().out
+    assert "<h3>north</h3>" in page.read_text(encoding="utf-8")
+    assert main(["sample", str(trace)]) == 2
+    assert "holds files already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("5", 5), ("500ms", 500), ("10s", 10_000), ("5 min", 300_000), ("2h", 7_200_000)],
+)
+def test_durations_are_read_as_people_write_them(text: str, ms: int) -> None:
+    assert duration_ms(text) == ms
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("1767571200000", 1_767_571_200_000),
+        ("2026-01-05", 1_767_571_200_000),
+        ("2026-01-05T01:00", 1_767_574_800_000),
+        ("2026-01-05T01:00+01:00", 1_767_571_200_000),
+    ],
+)
+def test_times_are_utc_unless_they_say_otherwise(text: str, ms: int) -> None:
+    assert moment_ms(text) == ms
+
+
+def test_a_long_step_says_a_line_now_and_then() -> None:
+    import io
+
+    stream = io.StringIO()
+    lines = Lines(stream, every_s=0)
+    lines.step("counting")
+    lines.update(1_000, None, "rows")
+    lines.update(2_000, 4_000, "rows")
+    assert stream.getvalue().splitlines() == [
+        "counting …",
+        "counting … 1,000 rows",
+        "counting … 2,000 of 4,000 rows",
+    ]
+
+
+# As a process of its own.
+
+
+def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sojourn", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=50, **options)
+
+
+def test_the_exit_status_reaches_the_shell(shop: Path) -> None:
+    write_rows(shop, [*OPERATIONS, BROKEN])
+    inputs = [str(shop / "operations.parquet"), str(shop / "signals.parquet")]
+    assert run("replay", *inputs).returncode == 0
+    assert run("replay", *inputs, "--fail-on-rejected").returncode == 1
+    missing = run("replay", "nowhere", *inputs[1:])
+    assert missing.returncode == 2
+    assert "Traceback" not in missing.stderr
+
+
+def test_without_pyspark_the_local_parts_work_and_the_rest_says_what_to_install(
+    shop: Path,
+) -> None:
+    (shop / "pyspark.py").write_text("raise ImportError('no', name='pyspark')\n")
+    environment = {**os.environ, "PYTHONPATH": str(shop)}
+    inputs = [str(shop / "operations.parquet"), str(shop / "signals.parquet")]
+    assert run("replay", *inputs, env=environment).returncode == 0
+    out = ["--out", str(shop / "out")]
+    failed = run("replay", *inputs, "--engine", "spark", *out, env=environment)
+    assert failed.returncode == 2
+    assert "pip install 'sojourn[spark]'" in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name == "nt", reason="needs POSIX signals")
+def test_ctrl_c_ends_with_130() -> None:
+    command = [sys.executable, "-c", INTERRUPTED, "replay", "operations", "signals"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 130
+    assert done.stderr.endswith("interrupted\n")
+    assert "Traceback" not in done.stderr
+
+
+INTERRUPTED = """
+import signal, sys
+import sojourn.cli.replay
+sojourn.cli.replay._read = lambda *arguments: signal.raise_signal(signal.SIGINT)
+sys.exit(sojourn.cli.main(sys.argv[1:]))
+"""
+
+
+def test_output_that_nobody_reads_any_more_is_no_error() -> None:
+    command = f"{sys.executable} -m sojourn replay --help | head -n 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
