@@ -50,6 +50,7 @@ def extensions() -> list[Extension]:
             "annotation_typing": False,
             "auto_pickle": False,
             "boundscheck": False,
+            "initializedcheck": False,
             "wraparound": False,
         },
     )

@@ -2,14 +2,18 @@ cimport cython
 
 from sojourn.levels cimport Levels
 
-cdef long long _WORDS
-cdef long long _AFTER
-cdef long long _BEFORE
-cdef long long _TAG
+cdef enum:
+    _WORDS = 4
+    _AFTER = 1
+    _BEFORE = 2
+    _TAG = 3
+
 cdef long long _LOW
 cdef long long _HIGH
 cdef long long _ONE_GENERATION
 cdef long long _MOST
+cdef long long _FAR
+cdef long long _NEAR
 
 
 cdef class DeadlineWheel:
@@ -39,7 +43,7 @@ cdef class DeadlineWheel:
 
     cdef int _hand_out(self, long long slot) except -1
 
-    @cython.locals(needed="long long", room="long long")
+    @cython.locals(needed="long long", room="long long", size="long long")
     cdef int _reserve(self, long long count) except -1
 
     @cython.locals(bucket="long long")

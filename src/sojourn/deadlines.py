@@ -29,6 +29,8 @@ from typing import Any
 from sojourn._guard import GUARD
 
 if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_Resize as resize
+    from cython.cimports.sojourn._prefetch import prefetch
     from cython.cimports.sojourn.levels import EMPTY, Levels
     from cython.cimports.sojourn.millis import LIMIT_MS
 else:
@@ -38,14 +40,17 @@ else:
 from sojourn.errors import OutOfRange, WrongType
 from sojourn.millis import checked_ms, checked_shape
 
-_WORDS = 4  # to a slot
-_AFTER = 1
-_BEFORE = 2
-_TAG = 3
+if not cython.compiled:  # which has them as constants of C, in the .pxd
+    _WORDS = 4  # to a slot
+    _AFTER = 1
+    _BEFORE = 2
+    _TAG = 3
 _LOW = 2**32 - 1
 _HIGH = 2**63 - 2**32
 _ONE_GENERATION = 2**32
 _MOST = 2**31 - 1
+_FAR = 24  # handles ahead, when their slots are asked for
+_NEAR = 12  # handles ahead, when the neighbours of those slots are
 
 
 class DeadlineWheel:
@@ -132,6 +137,7 @@ class DeadlineWheel:
             else:
                 slot = self._used
                 self._used += 1
+                self._slots[slot * _WORDS + _TAG] = 0  # fresh room holds anything
             self._slots[slot * _WORDS] = deadlines_ms[n]
             handles[n] = (self._slots[slot * _WORDS + _TAG] & _HIGH) | slot
             self._link(slot, self._list_for(deadlines_ms[n]))
@@ -146,6 +152,18 @@ class DeadlineWheel:
                 )
         cancelled = 0
         for n in range(len(handles)):
+            if cython.compiled:  # ask for the memory of slots and neighbours in good time
+                if n + _FAR < len(handles):
+                    slot = handles[n + _FAR] & _LOW
+                    prefetch(cython.address(self._slots[slot * _WORDS]))
+                if n + _NEAR < len(handles):
+                    slot = handles[n + _NEAR] & _LOW
+                    prefetch(
+                        cython.address(self._slots[self._slots[slot * _WORDS + _AFTER] * _WORDS])
+                    )
+                    prefetch(
+                        cython.address(self._slots[self._slots[slot * _WORDS + _BEFORE] * _WORDS])
+                    )
             slot = handles[n] & _LOW
             tag = self._slots[slot * _WORDS + _TAG]
             if (tag & _HIGH) == (handles[n] & _HIGH) and tag & _LOW:
@@ -164,7 +182,7 @@ class DeadlineWheel:
             bucket = self._levels.take(now_ms)
             if bucket < 0:
                 break
-            due_ms = self._levels.finest.current_ms + self._levels.finest.tick_ms
+            due_ms = self._levels.due_ms()
             slot = self._ends[2 * (bucket + 1)]
             self._ends[2 * (bucket + 1)] = -1
             self._ends[2 * (bucket + 1) + 1] = -1
@@ -179,7 +197,7 @@ class DeadlineWheel:
 
     def _next_ms(self) -> int:
         if self._ends[0] >= 0:
-            return self._levels.finest.current_ms
+            return self._levels.currents_ms[0]
         while True:
             bucket = self._levels.first()
             if bucket < 0:
@@ -207,12 +225,12 @@ class DeadlineWheel:
             raise OutOfRange(f"a DeadlineWheel holds at most {_MOST} timers; use a second one")
         room = len(self._slots) // _WORDS
         if needed > room:
-            more = bytearray(8 * _WORDS * (max(needed, room + room // 8) - room))
-            if room:
-                self._slots = memoryview(array("q"))  # it grows while nobody looks into it
-                self._store += more
+            size = 8 * _WORDS * max(needed, room + room // 8)
+            self._slots = memoryview(array("q"))  # it grows while nobody looks into it
+            if cython.compiled:
+                resize(self._store, size)  # without filling it
             else:
-                self._store = more
+                self._store += bytes(size - len(self._store))
             self._slots = memoryview(self._store).cast("q")
 
     def _list_for(self, deadline_ms: int) -> int:

@@ -37,33 +37,7 @@ else:
 EMPTY = 2**63 - 1
 # Earlier than any time there is: where a bucket starts that is not in use.
 NEVER = -(2**63) + 1
-
-
-class Level:
-    """One wheel of the hierarchy."""
-
-    __slots__ = (
-        "_cursor",
-        "_is_short",
-        "current_ms",
-        "first_bucket",
-        "interval_ms",
-        "overflow",
-        "tick_ms",
-    )
-
-    def __init__(self, tick_ms: int, size: int, start_ms: int, first_bucket: int) -> None:
-        self.tick_ms = tick_ms
-        # The coarsest level may span more than 64 bits can say; all that is asked fits in it.
-        self.interval_ms = tick_ms * size if tick_ms <= LIMIT_MS // size else EMPTY
-        # The start may be negative, where the division of C, in use here, rounds the other way.
-        rest = start_ms % tick_ms
-        self.current_ms = start_ms - rest if rest >= 0 else start_ms - rest - tick_ms
-        cursor = self.current_ms // tick_ms % size
-        self._cursor = cursor if cursor >= 0 else cursor + size  # the slot that `current` is in
-        self._is_short = self.interval_ms < 2**32
-        self.first_bucket = first_bucket
-        self.overflow: Level | None = None
+_SHORT = 2**32
 
 
 class Levels:
@@ -73,49 +47,57 @@ class Levels:
     """
 
     __slots__ = (
-        "_coarsest",
+        "_cursors",
         "_queue",
         "_queued",
         "_starts_ms",
-        "bucket_count",
+        "count",
+        "currents_ms",
         "earliest_ms",
-        "finest",
+        "intervals_ms",
         "size",
+        "ticks_ms",
     )
 
     def __init__(self, tick_ms: int, size: int, start_ms: int) -> None:
         self.size = size
-        self.bucket_count = 0
+        self.count = 0
         self.earliest_ms = EMPTY
         self._queue = memoryview(array("q"))
         self._queued = 0
         self._starts_ms = memoryview(array("q"))
-        self.finest = self._coarsest = self._add_level(tick_ms, start_ms)
+        # Of each level, finest first:
+        self.ticks_ms = memoryview(array("q"))
+        self.intervals_ms = memoryview(array("q"))
+        self.currents_ms = memoryview(array("q"))
+        self._cursors = memoryview(array("q"))  # the slot that `current` is in
+        self._add_level(tick_ms, start_ms)
 
     def place(self, expiration_ms: int) -> int:
         """Return the bucket for what expires then, and see that it is queued; -1 if it is due.
 
         The bucket is the owner's to fill before anything else happens.
         """
-        level = self.finest
-        after_ms = expiration_ms - level.current_ms
-        if after_ms < level.tick_ms:
+        after_ms = expiration_ms - self.currents_ms[0]
+        if after_ms < self.ticks_ms[0]:
             return -1
-        while after_ms >= level.interval_ms:
-            if level is self._coarsest:
-                self._coarsest = self._add_level(level.interval_ms, level.current_ms)
-                level.overflow = self._coarsest
-            level = level.overflow  # type: ignore[assignment]
-            after_ms = expiration_ms - level.current_ms
-        if cython.compiled and level._is_short:  # dividing 32 bits takes half as long
-            ticks = cython.cast(cython.uint, after_ms) // cython.cast(cython.uint, level.tick_ms)
+        level = 0
+        while after_ms >= self.intervals_ms[level]:
+            level += 1
+            if level == self.count:
+                self._add_level(self.intervals_ms[level - 1], self.currents_ms[level - 1])
+            after_ms = expiration_ms - self.currents_ms[level]
+        if cython.compiled and after_ms < _SHORT:  # dividing 32 bits takes half as long
+            ticks = cython.cast(cython.uint, after_ms) // cython.cast(
+                cython.uint, self.ticks_ms[level]
+            )
         else:
-            ticks = after_ms // level.tick_ms
-        bucket = level._cursor + ticks
-        if bucket >= self.size:
-            bucket -= self.size
-        bucket += level.first_bucket
-        starts_ms = level.current_ms + ticks * level.tick_ms
+            ticks = after_ms // self.ticks_ms[level]
+        slot = self._cursors[level] + ticks
+        if slot >= self.size:
+            slot -= self.size
+        bucket = level * self.size + slot
+        starts_ms = self.currents_ms[level] + ticks * self.ticks_ms[level]
         if self._starts_ms[bucket] != starts_ms:  # first use, or used again
             self._starts_ms[bucket] = starts_ms
             self._push(bucket)
@@ -133,15 +115,17 @@ class Levels:
         bucket = self._queue[0]
         starts_ms = self._starts_ms[bucket]
         self.drop_first()
-        level = self.finest
-        while starts_ms >= level.current_ms + level.tick_ms:
-            ticks = (starts_ms - level.current_ms) // level.tick_ms
-            level.current_ms += ticks * level.tick_ms
-            level._cursor = (level._cursor + ticks) % self.size
-            if level is self._coarsest:
+        for level in range(self.count):
+            ticks = (starts_ms - self.currents_ms[level]) // self.ticks_ms[level]
+            if ticks < 1:
                 break
-            level = level.overflow  # type: ignore[assignment]
+            self.currents_ms[level] += ticks * self.ticks_ms[level]
+            self._cursors[level] = (self._cursors[level] + ticks) % self.size
         return bucket
+
+    def due_ms(self) -> int:
+        """What expires before this is due."""
+        return self.currents_ms[0] + self.ticks_ms[0]
 
     def starts_ms(self, bucket: int) -> int:
         """When the bucket expires, which is where its span starts; NEVER if it is not in use."""
@@ -187,10 +171,21 @@ class Levels:
             return bucket < other
         return self._starts_ms[bucket] < self._starts_ms[other]
 
-    def _add_level(self, tick_ms: int, start_ms: int) -> Level:
-        level = Level(tick_ms, self.size, start_ms, self.bucket_count)
-        more = array("q", [NEVER]) * self.size
-        self._starts_ms = memoryview(array("q", self._starts_ms) + more)
-        self._queue = memoryview(array("q", self._queue) + more)
-        self.bucket_count += self.size
-        return level
+    def _add_level(self, tick_ms: int, start_ms: int) -> None:
+        # The coarsest level may span more than 64 bits can say; all that is asked fits in it.
+        interval_ms = tick_ms * self.size if tick_ms <= LIMIT_MS // self.size else EMPTY
+        # The start may be negative, where the division of C, in use here, rounds the other way.
+        rest = start_ms % tick_ms
+        current_ms = start_ms - rest if rest >= 0 else start_ms - rest - tick_ms
+        cursor = current_ms // tick_ms % self.size
+        self.ticks_ms = _longer(self.ticks_ms, tick_ms, 1)
+        self.intervals_ms = _longer(self.intervals_ms, interval_ms, 1)
+        self.currents_ms = _longer(self.currents_ms, current_ms, 1)
+        self._cursors = _longer(self._cursors, cursor if cursor >= 0 else cursor + self.size, 1)
+        self._starts_ms = _longer(self._starts_ms, NEVER, self.size)
+        self._queue = _longer(self._queue, NEVER, self.size)
+        self.count += 1
+
+
+def _longer(values: memoryview, value: int, times: int) -> memoryview:
+    return memoryview(array("q", values) + array("q", [value]) * times)

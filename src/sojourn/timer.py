@@ -101,7 +101,7 @@ class Timer(Driven):
         self._hand_moved = clock if type(clock) is ManualClock else None
         self._closed = False
         self._wheel = TimingWheel(tick_ms, wheel_size, self._floor_ms())
-        self._tick_ms = self._wheel._levels.finest.tick_ms
+        self._tick_ms = self._wheel._levels.ticks_ms[0]
         self._ready = TimerTaskList(self._wheel._counter, True)
         self._handover = None if executor is None else Handover(self, executor)
         self._submitted = 0

@@ -1,6 +1,6 @@
 cimport cython
 
-from sojourn.levels cimport Level, Levels
+from sojourn.levels cimport Levels
 from sojourn.task cimport TaskCounter, TimerTask, TimerTaskList
 
 cdef int DUE
@@ -30,7 +30,7 @@ cdef class TimingWheel:
     @cython.locals(bucket=TimerTaskList, task=TimerTask)
     cdef list _drain(self)
 
-    @cython.locals(level=Level, number="long long", bucket=TimerTaskList, task=TimerTask)
+    @cython.locals(level="long long", number="long long", bucket=TimerTaskList, task=TimerTask)
     cdef list _tasks_by_bucket(self)
 
     cdef int leave(self, TimerTask task) except -1

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from sojourn._guard import GUARD
 
 if cython.compiled:
-    from cython.cimports.sojourn.levels import EMPTY, Level, Levels
+    from cython.cimports.sojourn.levels import EMPTY, Levels
     from cython.cimports.sojourn.millis import checked_ms
     from cython.cimports.sojourn.task import (
         RELEASED,
@@ -47,7 +47,7 @@ if cython.compiled:
         unlink,
     )
 else:
-    from sojourn.levels import EMPTY, Level, Levels
+    from sojourn.levels import EMPTY, Levels
     from sojourn.millis import checked_ms
     from sojourn.task import RELEASED, TaskCounter, TimerTask, TimerTaskList, link, unlink
 
@@ -186,7 +186,7 @@ class TimingWheel:
                 return expired
             expired += 1
             bucket = self._buckets[number]
-            due_ms = self._levels.finest.current_ms + self._levels.finest.tick_ms
+            due_ms = self._levels.due_ms()
             while bucket._next is not bucket:
                 task = bucket._next
                 unlink(task)
@@ -227,12 +227,11 @@ class TimingWheel:
         self,
     ) -> list[tuple[tuple[int, int, int], list[tuple[int, int, list[TimerTask]]]]]:
         found = []
-        level: Level | None = self._levels.finest
-        while level is not None:
+        for level in range(self._levels.count):
             buckets: list[tuple[int, int, list[TimerTask]]] = []
             for index in range(self._levels.size):
                 tasks: list[TimerTask] = []
-                number = level.first_bucket + index
+                number = level * self._levels.size + index
                 if number < len(self._buckets):
                     bucket = self._buckets[number]
                     task = bucket._next
@@ -241,8 +240,12 @@ class TimingWheel:
                         task = task._next
                 if tasks:
                     buckets.append((self._levels.starts_ms(number), index, tasks))
-            found.append(((level.tick_ms, level.interval_ms, level.current_ms), buckets))
-            level = level.overflow
+            shape = (
+                self._levels.ticks_ms[level],
+                self._levels.intervals_ms[level],
+                self._levels.currents_ms[level],
+            )
+            found.append((shape, buckets))
         return found
 
     # The raw steps.
