@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sojourn.lock import ReentrantLock
+from sojourn.lock import LockedTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ def _in_threads(number: int, work: Callable[[], object]) -> None:
         assert not thread.is_alive(), "a wake-up was lost"
 
 
-def _free_for_others(lock: ReentrantLock) -> bool:
+def _free_for_others(lock: LockedTask) -> bool:
     answers: list[bool] = []
 
     def look() -> None:
@@ -46,7 +46,7 @@ def _free_for_others(lock: ReentrantLock) -> bool:
 
 
 def test_its_own_thread_may_take_it_again() -> None:
-    lock = ReentrantLock()
+    lock = LockedTask(0)
     lock.acquire()
     lock.acquire()
     assert lock.try_acquire()
@@ -57,7 +57,7 @@ def test_its_own_thread_may_take_it_again() -> None:
 
 
 def test_another_thread_that_tries_is_told_no_and_does_not_wait() -> None:
-    lock = ReentrantLock()
+    lock = LockedTask(0)
     assert _free_for_others(lock)
     lock.acquire()
     assert not _free_for_others(lock)
@@ -66,7 +66,7 @@ def test_another_thread_that_tries_is_told_no_and_does_not_wait() -> None:
 
 
 def test_all_who_wait_get_it_when_it_is_let_go() -> None:
-    lock = ReentrantLock()
+    lock = LockedTask(0)
     lock.acquire()
     waiting = threading.Semaphore(0)
     got: list[int] = []
@@ -91,7 +91,7 @@ def test_all_who_wait_get_it_when_it_is_let_go() -> None:
 
 @pytest.mark.usefixtures("close_interleaving")
 def test_one_thread_at_a_time_holds_it() -> None:
-    lock = ReentrantLock()
+    lock = LockedTask(0)
     inside: list[int] = []
     total = 0
 
@@ -126,7 +126,7 @@ def test_no_wake_up_is_lost_over_twenty_thousand_hand_offs() -> None:
     "Coming" is said just before the lock is asked for, so the release falls before, into or
     after the moment at which the other finds it taken and sets up to wait.
     """
-    lock = ReentrantLock()
+    lock = LockedTask(0)
     coming: SimpleQueue[None] = SimpleQueue()
     taken: SimpleQueue[None] = SimpleQueue()
     hand_offs = 0
@@ -171,7 +171,7 @@ def test_no_wake_up_is_lost_over_twenty_thousand_hand_offs() -> None:
 @pytest.mark.usefixtures("close_interleaving")
 def test_waiting_threads_pass_the_lock_on_however_they_pile_up() -> None:
     """They take the lock two hundred thousand times, so they meet at the gate again and again."""
-    lock = ReentrantLock()
+    lock = LockedTask(0)
     taken = 0
 
     def work() -> None:

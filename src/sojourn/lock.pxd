@@ -1,7 +1,9 @@
 cimport cython
 
+from sojourn.task cimport TimerTask
 
-cdef class ReentrantLock:
+
+cdef class LockedTask(TimerTask):
     cdef long _owner
     cdef int _depth
     cdef object _gate
@@ -10,6 +12,3 @@ cdef class ReentrantLock:
     cpdef bint try_acquire(self) noexcept
     cpdef int acquire(self) except -1
     cpdef int release(self) except -1
-
-
-cdef ReentrantLock new_lock()

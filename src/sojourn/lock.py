@@ -1,4 +1,4 @@
-"""A re-entrant lock that costs a few nanoseconds where compiled.
+"""A task with a re-entrant lock of its own, which costs a few nanoseconds where compiled.
 
 Compiled, the GIL makes "is it free? then it is mine" one step, so taking a free lock touches
 no operating system lock at all. A thread that finds it taken waits at a gate (an ordinary lock
@@ -23,20 +23,28 @@ from typing import Any
 
 if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
+    from cython.cimports.sojourn.task import TimerTask
 else:
     from threading import get_ident
 
+    from sojourn.task import TimerTask
 
-@cython.freelist(64)
+
 @cython.no_gc
 @cython.cclass
-class ReentrantLock:
-    """A lock that its own thread may take again; release as often as you took it."""
+class LockedTask(TimerTask):
+    """A timer task and a lock, in one object, since there may be millions of them.
+
+    The thread that has the lock may take it again; let it go as often as you took it.
+    """
 
     __slots__ = ("_depth", "_gate", "_owner")
 
-    def __init__(self) -> None:
-        self._gate: Any = None if cython.compiled else threading.RLock()
+    _gate: Any
+
+    def __init__(self, delay_ms: int) -> None:
+        TimerTask.__init__(self, delay_ms)
+        self._gate = None if cython.compiled else threading.RLock()
         self._owner = 0
         self._depth = 0
 
@@ -76,8 +84,3 @@ class ReentrantLock:
             if self._depth == 0 and gate is not None:
                 self._gate = None
                 gate.release()
-
-
-def new_lock() -> ReentrantLock:
-    """Make a lock without the cost of a call through Python."""
-    return ReentrantLock.__new__(ReentrantLock) if cython.compiled else ReentrantLock()

@@ -1,7 +1,6 @@
 cimport cython
 
-from sojourn.lock cimport ReentrantLock
-from sojourn.task cimport TimerTask
+from sojourn.lock cimport LockedTask
 
 cdef int PENDING
 cdef int COMPLETED
@@ -24,14 +23,13 @@ cdef class Watch:
     cdef bint _is_first
 
 
-cdef class DelayedOperation(TimerTask):
+cdef class DelayedOperation(LockedTask):
     cdef object __weakref__
     cdef int _state
     cdef bint _again
     cdef bint _armed
     cdef bint _ended_in_try
     cdef long _trier
-    cdef ReentrantLock _own_lock
     cdef object _lock
     cdef Keeper _keeper
     cdef Watch _watches

@@ -43,15 +43,15 @@ if cython.compiled:
     from cython.cimports.cpython.pythread import (
         PyThread_get_thread_ident as get_ident,
     )
-    from cython.cimports.sojourn.lock import new_lock
+    from cython.cimports.sojourn.lock import LockedTask
     from cython.cimports.sojourn.millis import checked_ms
-    from cython.cimports.sojourn.task import TimerTask, detach, unlink
+    from cython.cimports.sojourn.task import detach, unlink
 else:
     from threading import get_ident
 
-    from sojourn.lock import new_lock
+    from sojourn.lock import LockedTask
     from sojourn.millis import checked_ms
-    from sojourn.task import TimerTask, detach, unlink
+    from sojourn.task import detach, unlink
 
 PENDING = 0
 COMPLETED = 1
@@ -99,7 +99,7 @@ class Watch:
     _operation: Any
 
 
-class DelayedOperation(TimerTask):
+class DelayedOperation(LockedTask):
     """Something that waits for its condition or its time, whichever comes first.
 
     Subclass it and give:
@@ -122,7 +122,6 @@ class DelayedOperation(TimerTask):
         "_future",
         "_keeper",
         "_lock",
-        "_own_lock",
         "_started_us",
         "_state",
         "_stay",
@@ -140,9 +139,8 @@ class DelayedOperation(TimerTask):
         if lock is not None and not (hasattr(lock, "acquire") and hasattr(lock, "release")):
             raise WrongType(f"lock must have acquire() and release(), got {lock!r}")
         self._lock = lock
-        self._own_lock = new_lock() if lock is None else None
         if not cython.compiled:  # a compiled object starts out like this
-            TimerTask.__init__(self, self._delay_ms)
+            LockedTask.__init__(self, self._delay_ms)
             self._state = PENDING
             self._again = False
             self._armed = False
@@ -241,17 +239,17 @@ class DelayedOperation(TimerTask):
 
     def enter(self) -> None:
         """Take the operation's lock."""
-        if self._own_lock is None:
-            self._lock.acquire()
+        if self._lock is None:
+            self.acquire()
         else:
-            self._own_lock.acquire()
+            self._lock.acquire()
 
     def leave(self) -> None:
         """Let go of the operation's lock."""
-        if self._own_lock is None:
-            self._lock.release()
+        if self._lock is None:
+            self.release()
         else:
-            self._own_lock.release()
+            self._lock.release()
 
     def attempt(self) -> bool:
         """Call try_complete, if the operation still waits; the lock is held."""
@@ -288,9 +286,9 @@ class DelayedOperation(TimerTask):
     def try_again(self, completed: bool) -> bool:
         """Try for as long as there is news that nobody has tried with."""
         while self._again:
-            if self._own_lock is None:
+            if self._lock is not None:
                 self._lock.acquire()
-            elif not self._own_lock.try_acquire():
+            elif not self.try_acquire():
                 break  # who has the lock looks at the mark when letting go of it
             try:
                 self._again = False

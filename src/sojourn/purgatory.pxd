@@ -25,7 +25,7 @@ cdef class Purgatory(Keeper):
     cdef Histogram _waiting
 
     @cython.locals(completed=bint, checks="long long", stay="long long", now_us="long long")
-    cdef bint _submit(self, DelayedOperation operation, list keys, object future) except -1
+    cdef bint _submit(self, DelayedOperation operation, tuple keys, object future) except -1
 
     @cython.locals(watch=Watch)
     cdef int _watch(self, DelayedOperation operation, long long stay, object key) except -1
@@ -70,4 +70,5 @@ cdef class Key:
 cdef int scrap(Watch watch) except -1
 cdef int by_identity(bint only) except -1
 cpdef object as_key(object key)
-cdef list _checked_keys(object keys)
+cdef bint is_plain(object key) noexcept
+cdef tuple _checked_keys(object keys)

@@ -508,13 +508,18 @@ def by_identity(only: bool) -> None:
 
 def as_key(key: Any) -> Any:
     """Return what stands for the key in the dictionary, or say that it cannot be a key."""
-    kind = type(key)
-    if kind is str or kind is int or kind is bytes or kind is Key:
+    if is_plain(key):
         return key
     try:
         return Key(key)
     except TypeError:
         raise WrongType(f"key {key!r} is not hashable; use a tuple or a string") from None
+
+
+def is_plain(key: Any) -> bool:
+    """Whether looking the key up runs no code of the user's."""
+    kind = type(key)
+    return kind is str or kind is int or kind is bytes or kind is Key
 
 
 class _Cancelling:
@@ -530,7 +535,7 @@ class _Cancelling:
 
 
 def _checked_keys(keys: Any) -> Any:
-    """Return the keys as a list or tuple of one or more hashable things, or say what is wrong."""
+    """Return the keys as a tuple of one or more hashable things, or say what is wrong."""
     if type(keys) is not list and type(keys) is not tuple:
         if isinstance(keys, (str, bytes)):
             raise WrongType(f"keys must be a list of keys, got {keys!r}; for one key: [{keys!r}]")
@@ -542,7 +547,10 @@ def _checked_keys(keys: Any) -> Any:
         raise OutOfRange(
             "keys is empty: nothing could ever complete the operation; give at least one key"
         )
-    return [as_key(key) for key in keys]
+    for key in keys:
+        if not is_plain(key):
+            return tuple([as_key(key) for key in keys])
+    return keys if type(keys) is tuple else tuple(keys)
 
 
 if not cython.compiled:
