@@ -140,23 +140,23 @@ def _advice_table(advice: list[Advice]) -> str:
         rows.append(
             [
                 f"<th>{escape(one.name)}</th>",
-                count(one.operations),
                 _present(one),
-                share(present.would_expire, one.counted) if present else "–",
                 _exactly(one.for_99.value if one.for_99 else None),
                 _exactly(one.for_999.value if one.for_999 else None),
+                share(present.would_expire, one.counted) if present else "–",
                 count(one.never),
+                count(one.operations),
                 f'<span class="verdict {one.verdict.value}">{_VERDICTS[one.verdict]}</span>',
             ]
         )
     heads = [
         "",
-        "operations",
         "present timeout",
-        "expire with it, of those that could complete",
         "99 % need",
         "99.9 % need",
+        "expire at present that could complete",
         "never could complete",
+        "operations",
         "present timeout is",
     ]
     return f'<div class="card scroll">{_table(heads, rows)}</div>'
@@ -383,33 +383,29 @@ def _rejected(summary: Summary) -> str:
         ]
         for (table, reason), number in kinds
     ]
+    heads = ["reason", '<th class="left">table</th>', "rows"]
     return (
         f'<section>{title}<p class="lead">{count(summary.rejected_rows)} rows meant nothing and '
         "were put aside, each with its reason; the rest went on without them.</p>"
-        f'<div class="card scroll">'
-        f"{_table(['reason', '<span class=left>table</span>', 'rows'], rows)}</div></section>"
+        f'<div class="card scroll">{_table(heads, rows)}</div></section>'
     )
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]], *, meter: int = -1) -> str:
     """A table; a cell that brings no tag of its own is an ordinary one."""
 
-    def cell(number: int, content: str) -> str:
-        if content.startswith(("<th", "<td")):
-            return content
-        return f'<td class="meter">{content}</td>' if number == meter else f"<td>{content}</td>"
+    def line(name: str, cells: Iterable[str]) -> str:
+        drawn = ""
+        for number, content in enumerate(cells):
+            if content.startswith(("<th", "<td")):
+                drawn += content
+            else:
+                class_ = ' class="meter"' if number == meter else ""
+                drawn += f"<{name}{class_}>{content}</{name}>"
+        return f"<tr>{drawn}</tr>"
 
-    head = "".join(
-        f'<th scope="col" class="meter">{said}</th>'
-        if number == meter
-        else f'<th scope="col">{said}</th>'
-        for number, said in enumerate(heads)
-    )
-    body = "".join(
-        f"<tr>{''.join(cell(number, content) for number, content in enumerate(row))}</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    head, body = line("th", heads), "".join(line("td", row) for row in rows)
+    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
 def duration(ms: int) -> str:

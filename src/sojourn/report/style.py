@@ -57,7 +57,7 @@ h1{font-size:30px;line-height:1.2;margin:6px 0 10px;font-weight:650;letter-spaci
 h2{font-size:22px;line-height:1.25;margin:0 0 4px;font-weight:650}
 h3{font-size:16px;margin:0;font-weight:650;overflow-wrap:anywhere}
 section{margin-top:44px}
-.lead{color:var(--quiet);margin:0 0 16px;max-width:76ch}
+.lead{color:var(--quiet);margin:0 0 16px;max-width:80ch;text-wrap:pretty}
 .proportions{display:flex;gap:2px;height:18px;margin:26px 0 14px;border-radius:4px;overflow:hidden}
 .proportions span{min-width:3px;background:var(--part)}
 .completed{--part:var(--completed)}.expired{--part:var(--expired)}

@@ -187,7 +187,8 @@ class Shop:
         """Give each operation the next unit of its source, and make the batches that bring them.
 
         The k-th batch of a source covers the units that follow the batches before it; it comes a
-        lead before the first of them is asked for, or after it if the lead is negative.
+        lead before the first of them is asked for, or after it if the lead is negative, and not
+        before the batches that precede it.
         """
         order = np.argsort(source, kind="stable")  # by source, then by submission
         sorted_source = source[order]
@@ -199,18 +200,19 @@ class Shop:
         size_of_batch = np.repeat(batch(sizes), sizes)
         brings = np.flatnonzero(rank % size_of_batch == 0)
         at_ms = submitted_ms[order][brings] - leads(len(brings))
+        at_ms = _in_order(sorted_source[brings], at_ms - self._start_ms) + self._start_ms
         up_to = rank[brings] + size_of_batch[brings]
         return units, (sorted_source[brings], up_to.astype(np.int64), at_ms)
 
     def _stock_leads(self, count: int) -> Int64s:
-        """Mostly an hour ahead; one delivery in twelve comes late."""
+        """Mostly an hour ahead; one delivery in thirty comes late, and holds up those behind it."""
         ahead = self._after(count, HOUR_MS, 0.5)
-        late = self._rng.random(count) < 1 / 12
+        late = self._rng.random(count) < 1 / 30
         return np.where(late, -self._after(count, 20 * MINUTE_MS, 0.8), ahead)
 
     def _manifest_leads(self, count: int) -> Int64s:
         """A hub scans a manifest hours after the first of its parcels was handed in."""
-        return -self._after(count, 5 * HOUR_MS, 0.4)
+        return -self._after(count, 3 * HOUR_MS, 0.3)
 
 
 def numbered(prefix: str, numbers: Int64s, *, digits: int) -> Any:
@@ -224,6 +226,12 @@ def _skewed(rng: np.random.Generator, count: int, among: int, exponent: float) -
     popularity = np.cumsum(1 / np.arange(2, among + 2) ** exponent)
     drawn = rng.random(count) * popularity[-1]
     return np.asarray(np.searchsorted(popularity, drawn, side="right"), np.int64)
+
+
+def _in_order(source: Int64s, at_ms: Int64s) -> Int64s:
+    """Times that never go back within a source; the rows of a source lie together."""
+    apart = np.cumsum(np.r_[False, source[1:] != source[:-1]]) << 40  # longer than any trace
+    return np.asarray(np.maximum.accumulate(at_ms + apart) - apart, np.int64)
 
 
 def _stock_batch(sizes: Int64s) -> Int64s:
