@@ -1,1 +1,12 @@
 """Operations as data on Spark: DataFrames in, DataFrames out, batch and streaming."""
+
+from sojourn.spark.session import local_session as local_session  # Spark on this machine, quiet
+from sojourn.spark.sinks import to_kafka as to_kafka  # outcomes as messages
+from sojourn.spark.sinks import write_kafka as write_kafka  # to a topic, at least once
+from sojourn.spark.sinks import write_stream as write_stream  # to folders, exactly once
+from sojourn.spark.sources import KAFKA_PACKAGE as KAFKA_PACKAGE  # the connector's Maven name
+from sojourn.spark.sources import from_kafka as from_kafka  # a topic of JSON values
+from sojourn.spark.sources import parse_json as parse_json  # texts into a table's columns
+from sojourn.spark.sources import read_files as read_files  # a folder as it fills
+from sojourn.spark.stream import resolve_stream as resolve_stream  # how operations end, as they end
+from sojourn.spark.stream import stream_settings as stream_settings  # what a session needs for it

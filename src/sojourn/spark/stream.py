@@ -1,0 +1,231 @@
+"""The stream: three streaming DataFrames in, one of outcomes and rejected rows out.
+
+    operations ─┐  mapInArrow          transformWithState         mapInArrow
+    signals ────┼─ check, lay out ─▶ KeyShards ─▶ IdShards ─▶ unpack ─▶ outcomes, rejected
+    cancels ────┤  in parcels        (shards.py)
+    heartbeat ──┘  (intake.py)
+
+Spark's watermark is there to run a batch when time has moved although no row has come; what is late
+and what ends is decided by the shards. Spark drops late rows in silence where it can see a column
+with a watermark, so that column stays out of the parcels.
+"""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sojourn.errors import BadTable, OutOfRange, SojournError, WrongType
+from sojourn.replay import rows
+from sojourn.spark import parcels
+from sojourn.spark.intake import CORRUPT, PARCELS_DDL, Heartbeat, Intake
+from sojourn.spark.payload import PayloadFormat
+from sojourn.spark.session import quiet_pyspark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_TOLD = ("table", "reason", "row")
+_OURS = ("id", "submitted_ms", "timeout_ms", "requires")
+_MOST_SHARDS = 4096
+
+STREAM_SETTINGS = {
+    _PROVIDER: _ROCKSDB,
+    # A batch writes what changed, not all files of the store.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # How far back a checkpoint reaches, and how often what is older is cleared away.
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
+    # "What is there now, then stop" works although the heartbeat's source does not know of it.
+    "spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true",
+}
+
+
+def stream_settings(spark: SparkSession) -> None:
+    """Give a session what streams need, where it has not been told otherwise.
+
+    Before `resolve_stream`; `local_session` does it by itself.
+    """
+    for name, value in STREAM_SETTINGS.items():
+        spark.conf.set(name, value)
+
+
+def resolve_stream(
+    operations: DataFrame,
+    signals: DataFrame,
+    cancels: DataFrame | None = None,
+    *,
+    delay_ms: int = 10_000,
+    shards: int = 32,
+    idle: str = "wall",
+    remember_ms: int = 86_400_000,
+    snapshot_every: int = 100,
+) -> DataFrame:
+    """Say how operations end, as they end; streaming DataFrames in, one out.
+
+    Its columns: `id, status, at_ms, by_key, waited_ms`, the extra columns of operations, and
+    `table, reason, row`, which are null unless `status` is "rejected"; then the others are null.
+
+    `delay_ms`: how much later than others a row may arrive. A row that comes behind that is late
+    and rejected. An operation is told to have ended when time is past its end; time stands
+    `delay_ms` behind the latest row.
+    `shards`: into how many parts keys and ids are spread. It cannot be changed for a checkpoint.
+    `idle`: "wall" lets time go on with the wall clock when nothing has arrived for `delay_ms`;
+    "event" lets it stand until something arrives.
+    `remember_ms`: for how long, in the time of the rows, an id that ended is known, so that a
+    second operation under it is rejected.
+    `snapshot_every`: the most batches between two snapshots of a shard's state.
+    """
+    spark = operations.sparkSession
+    _check_number("delay_ms", delay_ms, 0, 2**62)
+    _check_number("shards", shards, 1, _MOST_SHARDS)
+    _check_number("remember_ms", remember_ms, 0, 2**62)
+    _check_number("snapshot_every", snapshot_every, 1, 2**31 - 1)
+    if idle not in ("wall", "event"):
+        raise OutOfRange(f'idle must be "wall" or "event", got {idle!r}')
+    for name, frame in ((rows.OPERATIONS, operations), (rows.SIGNALS, signals)):
+        _check_streaming(name, frame)
+    if cancels is not None:
+        _check_streaming(rows.CANCELS, cancels)
+    _check_session(spark, shards)
+    from sojourn.spark.shards import ENDS_DDL, NEWS_DDL, IdShards, KeyShards, Plan
+
+    columns = _carried(operations)
+    sealed = columns.serialize().to_pybytes()
+    _look_over(operations, signals, cancels)
+    plan = Plan(
+        name=uuid.uuid4().hex,
+        shards=shards,
+        delay_ms=delay_ms,
+        wall_when_idle=idle == "wall",
+        remember_ms=remember_ms,
+        snapshot_every=snapshot_every,
+        columns=sealed,
+        order=tuple(name for name in operations.columns if name != CORRUPT),
+    )
+    with quiet_pyspark():
+        taken = operations.mapInArrow(Intake(rows.OPERATIONS, shards, sealed), PARCELS_DDL)
+        taken = taken.union(signals.mapInArrow(Intake(rows.SIGNALS, shards), PARCELS_DDL))
+        if cancels is not None:
+            taken = taken.union(cancels.mapInArrow(Intake(rows.CANCELS, shards), PARCELS_DDL))
+        if idle == "wall":
+            beats = spark.readStream.format("rate").option("rowsPerSecond", 1)
+            beat = beats.option("numPartitions", 1).load()
+            taken = taken.union(beat.mapInArrow(Heartbeat(shards), PARCELS_DDL))
+        told = taken.withWatermark("moment", f"{delay_ms} milliseconds").drop("moment")
+        news = told.groupBy("shard").transformWithState(
+            KeyShards(plan), NEWS_DDL, "Append", "EventTime"
+        )
+        ends = news.groupBy("shard").transformWithState(
+            IdShards(plan), ENDS_DDL, "Append", "EventTime"
+        )
+        extras = [name for name in columns.names if name != "needed"]
+        kinds = {field.name: field.dataType.simpleString() for field in operations.schema}
+        ddl = "id string, status string, at_ms long, by_key string, waited_ms long, "
+        ddl += "".join(f"`{name.replace('`', '``')}` {kinds[name]}, " for name in extras)
+        ddl += "table string, reason string, row string"
+        return ends.mapInArrow(Unpack(sealed), ddl)
+
+
+@dataclass(frozen=True)
+class Unpack:
+    """Turns parcels of outcomes and rejected rows into rows; called by `mapInArrow`."""
+
+    columns: bytes
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        form = PayloadFormat(pa.ipc.read_schema(pa.py_buffer(self.columns)))
+        extras = pa.schema([field for field in form.columns if field.name != "needed"])
+        for batch in batches:
+            for kind, body in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                found = parcels.unseal(kind, body)
+                yield _ended(found, form) if kind == parcels.OUTCOMES else _told(found, extras)
+
+
+def _ended(found: pa.RecordBatch, form: PayloadFormat) -> pa.RecordBatch:
+    names = ["id", "status", "at_ms", "by_key", "waited_ms"]
+    arrays = [found.column(name) for name in names]
+    carried = form.decode(found.column("payload"))
+    for name in carried.column_names:
+        if name != "needed":
+            names.append(name)
+            arrays.append(carried.column(name).combine_chunks())
+    nothing = pa.nulls(found.num_rows, pa.string())
+    return pa.record_batch([*arrays, nothing, nothing, nothing], names=[*names, *_TOLD])
+
+
+def _told(found: pa.RecordBatch, extras: pa.Schema) -> pa.RecordBatch:
+    count = found.num_rows
+    text, number = pa.nulls(count, pa.string()), pa.nulls(count, pa.int64())
+    status = pa.repeat(pa.scalar("rejected"), count)
+    arrays = [text, status, number, text, number, *(pa.nulls(count, f.type) for f in extras)]
+    names = ["id", "status", "at_ms", "by_key", "waited_ms", *extras.names, *_TOLD]
+    return pa.record_batch([*arrays, *found.columns], names=names)
+
+
+def _carried(operations: DataFrame) -> pa.Schema:
+    """Return the schema of what goes through in the payload; say which columns cannot."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    found = [field for field in operations.schema if field.name not in (*_OURS, CORRUPT)]
+    for field in found:
+        if field.name in (*rows.OUTCOME_COLUMNS, *_TOLD):
+            raise BadTable(
+                f"operations: the column {field.name!r} would pass through to the outcomes, which "
+                f"have a column of that name; rename it, e.g. to 'operation_{field.name}'"
+            )
+    return to_arrow_schema(StructType(found), timezone="UTC")
+
+
+def _look_over(operations: DataFrame, signals: DataFrame, cancels: DataFrame | None) -> None:
+    """Say now, not in the first batch, what is wrong with the columns."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    checks = {
+        rows.OPERATIONS: (operations, rows.check_operations),
+        rows.SIGNALS: (signals, rows.check_signals),
+        rows.CANCELS: (cancels, rows.check_cancels),
+    }
+    for frame, check in checks.values():
+        if frame is not None:
+            check(to_arrow_schema(frame.schema, timezone="UTC").empty_table())
+
+
+def _check_streaming(name: str, frame: Any) -> None:
+    if not getattr(frame, "isStreaming", False):
+        what = "a batch DataFrame" if hasattr(frame, "isStreaming") else repr(frame)
+        raise WrongType(
+            f"{name} must be a streaming DataFrame, got {what}; read it with spark.readStream, or "
+            "use sojourn.spark.resolve for what is there already"
+        )
+
+
+def _check_number(name: str, value: Any, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise WrongType(f"{name} must be an integer, got {value!r}")
+    if not least <= value <= most:
+        raise OutOfRange(f"{name} must be from {least} to {most}, got {value}")
+
+
+def _check_session(spark: SparkSession, shards: int) -> None:
+    provider = spark.conf.get(_PROVIDER)
+    if provider != _ROCKSDB:
+        raise SojournError(
+            f"streams keep their state in RocksDB, and this session is set to {provider}; call "
+            f"sojourn.spark.stream_settings(spark), or set {_PROVIDER} to {_ROCKSDB}"
+        )
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 0)
+    if partitions > shards:
+        warnings.warn(
+            f"spark.sql.shuffle.partitions is {partitions} for {shards} shards: most tasks will "
+            f"have nothing to do, and each costs time in every batch; set it to {shards} or fewer",
+            stacklevel=3,
+        )
