@@ -1,4 +1,4 @@
-"""The intake: rows as users have them go in, parcels for the shards come out.
+"""The intake: rows as users have them go in, bundles for the shards come out.
 
 Runs in Spark's Python workers, a partition of a table at a time. Rows that mean nothing become
 rejected ones; the others are laid out for the engines and sent to the shard of their key or id.
@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sojourn.replay import rows
-from sojourn.spark import parcels
+from sojourn.spark import bundles
 from sojourn.spark.hashing import Hashes, hashes, mixed, shard_of
 from sojourn.spark.pace import later
 from sojourn.spark.payload import PayloadFormat, pack_requirements
 
-PARCELS = pa.schema(
+BUNDLES = pa.schema(
     [
         ("shard", pa.int32()),
         ("kind", pa.int8()),
@@ -30,8 +30,8 @@ PARCELS = pa.schema(
         ("moment", pa.timestamp("us", "UTC")),
     ]
 )
-PARCELS_DDL = "shard int, kind byte, least_ms long, most_ms long, body binary, moment timestamp"
-_ENOUGH_ROWS = 1 << 18  # are laid out together: few and large parcels, and memory stays small
+BUNDLES_DDL = "shard int, kind byte, least_ms long, most_ms long, body binary, moment timestamp"
+_ENOUGH_ROWS = 1 << 18  # are laid out together: few and large bundles, and memory stays small
 _ENOUGH_BYTES = 1 << 26
 _MOST_MOMENT_MS = (2**63 - 1) // 1000  # Spark's timestamps are microseconds
 
@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Intake:
-    """Turns the rows of one table into parcels; called by `mapInArrow`."""
+    """Turns the rows of one table into bundles; called by `mapInArrow`."""
 
     table: str
     shards: int
@@ -67,8 +67,8 @@ class Intake:
             if len(rejected):
                 shard = (round_number + len(rejected)) % self.shards
                 batch = rejected.combine_chunks().to_batches()[0]
-                out.append(_parcel(shard, parcels.REJECTED, batch, None))
-            yield pa.RecordBatch.from_pylist(out, PARCELS)
+                out.append(_bundle(shard, bundles.REJECTED, batch, None))
+            yield pa.RecordBatch.from_pylist(out, BUNDLES)
         yield ticks(self.shards, latest_ms)
 
     def _readable(self, table: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -107,9 +107,9 @@ class Intake:
                 counts.astype(np.int32),
                 payload,
             ],
-            schema=parcels.SCHEMAS[parcels.OPERATIONS],
+            schema=bundles.SCHEMAS[bundles.OPERATIONS],
         )
-        self._send(out, parcels.OPERATIONS, batch, id_shards, "submitted_ms")
+        self._send(out, bundles.OPERATIONS, batch, id_shards, "submitted_ms")
         owners = np.repeat(np.arange(len(clean)), counts)
         requirements = pa.record_batch(
             [
@@ -121,10 +121,10 @@ class Intake:
                 clean.submitted_ms[owners],
                 deadline_ms[owners],
             ],
-            schema=parcels.SCHEMAS[parcels.REQUIREMENTS],
+            schema=bundles.SCHEMAS[bundles.REQUIREMENTS],
         )
         key_shards = shard_of(key_hashes, self.shards)
-        self._send(out, parcels.REQUIREMENTS, requirements, key_shards, "submitted_ms")
+        self._send(out, bundles.REQUIREMENTS, requirements, key_shards, "submitted_ms")
         return clean.rejected, int(clean.submitted_ms.max())
 
     def _signals(self, table: pa.Table, out: list[Row]) -> tuple[pa.Table, int | None]:
@@ -132,26 +132,26 @@ class Intake:
         if not len(clean):
             return clean.rejected, None
         batch = pa.record_batch(
-            [clean.keys, clean.offsets, clean.at_ms], schema=parcels.SCHEMAS[parcels.SIGNALS]
+            [clean.keys, clean.offsets, clean.at_ms], schema=bundles.SCHEMAS[bundles.SIGNALS]
         )
         shard = shard_of(hashes(clean.keys), self.shards)
-        self._send(out, parcels.SIGNALS, batch, shard, "at_ms")
+        self._send(out, bundles.SIGNALS, batch, shard, "at_ms")
         return clean.rejected, int(clean.at_ms.max())
 
     def _cancels(self, table: pa.Table, out: list[Row]) -> tuple[pa.Table, int | None]:
         clean = rows.check_cancels(table)
         if not len(clean):
             return clean.rejected, None
-        batch = pa.record_batch([clean.ids, clean.at_ms], schema=parcels.SCHEMAS[parcels.CANCELS])
+        batch = pa.record_batch([clean.ids, clean.at_ms], schema=bundles.SCHEMAS[bundles.CANCELS])
         shard = shard_of(hashes(clean.ids), self.shards)
-        self._send(out, parcels.CANCELS, batch, shard, "at_ms")
+        self._send(out, bundles.CANCELS, batch, shard, "at_ms")
         return clean.rejected, int(clean.at_ms.max())
 
     def _send(
         self, out: list[Row], kind: int, batch: pa.RecordBatch, shard: Any, time_column: str
     ) -> None:
-        for n, part in parcels.split(batch, shard, self.shards):
-            out.append(_parcel(n, kind, part, time_column))
+        for n, part in bundles.split(batch, shard, self.shards):
+            out.append(_bundle(n, kind, part, time_column))
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Heartbeat:
 
 
 def ticks(shards: int, latest_ms: int | None) -> pa.RecordBatch:
-    """Return a parcel without rows for every shard.
+    """Return a bundle without rows for every shard.
 
     They carry the time that moves Spark's watermark: that of the latest row of the partition.
     """
@@ -176,17 +176,17 @@ def ticks(shards: int, latest_ms: int | None) -> pa.RecordBatch:
     return pa.record_batch(
         [
             pa.array(range(shards), pa.int32()),
-            pa.array([parcels.TICK] * shards, pa.int8()),
+            pa.array([bundles.TICK] * shards, pa.int8()),
             pa.array([None] * shards, pa.int64()),
             pa.array([latest_ms] * shards, pa.int64()),
             pa.array([None] * shards, pa.binary()),
             pa.array([moment_us] * shards, pa.timestamp("us", "UTC")),
         ],
-        schema=PARCELS,
+        schema=BUNDLES,
     )
 
 
-def _parcel(shard: int, kind: int, batch: pa.RecordBatch, time_column: str | None) -> Row:
+def _bundle(shard: int, kind: int, batch: pa.RecordBatch, time_column: str | None) -> Row:
     least_ms = most_ms = None
     if time_column is not None:
         times = batch.column(time_column).to_numpy()
@@ -196,7 +196,7 @@ def _parcel(shard: int, kind: int, batch: pa.RecordBatch, time_column: str | Non
         "kind": kind,
         "least_ms": least_ms,
         "most_ms": most_ms,
-        "body": parcels.seal(batch),
+        "body": bundles.seal(batch),
         "moment": 0,
     }
 

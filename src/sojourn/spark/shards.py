@@ -1,6 +1,6 @@
 """The shards: the two stages of a stream, each a part of the engine beside its state.
 
-    parcels ─▶ KeyShards ────────────────────────▶ IdShards ─▶ outcomes, rejected
+    bundles ─▶ KeyShards ────────────────────────▶ IdShards ─▶ outcomes, rejected
                shard of the key                     shard of the id
                progress; who waits for it           operations; how they end
                the pace; who is late
@@ -24,7 +24,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from sojourn.replay import rows
 from sojourn.replay.progress import Progress
 from sojourn.replay.waiting import Waiting
-from sojourn.spark import parcels
+from sojourn.spark import bundles
 from sojourn.spark.hashing import hashes, shard_of
 from sojourn.spark.ledger import Head, Ledger
 from sojourn.spark.pace import Pace, later
@@ -44,12 +44,12 @@ _Ends = Row("kind", "body")
 
 _MOST_TIMER_MS = 2**62
 _TIME = {
-    parcels.REQUIREMENTS: "submitted_ms",
-    parcels.SIGNALS: "at_ms",
-    parcels.OPERATIONS: "submitted_ms",
-    parcels.CANCELS: "at_ms",
+    bundles.REQUIREMENTS: "submitted_ms",
+    bundles.SIGNALS: "at_ms",
+    bundles.OPERATIONS: "submitted_ms",
+    bundles.CANCELS: "at_ms",
 }
-_TABLE = {parcels.SIGNALS: rows.SIGNALS, parcels.CANCELS: rows.CANCELS}
+_TABLE = {bundles.SIGNALS: rows.SIGNALS, bundles.CANCELS: rows.CANCELS}
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,11 @@ class KeyShards(StatefulProcessor):
     ) -> Iterator[Row]:
         shard = int(key[0])
         head = self._ledger.head()
-        bodies: dict[int, list[bytes]] = {kind: [] for kind in parcels.SCHEMAS}
+        bodies: dict[int, list[bytes]] = {kind: [] for kind in bundles.SCHEMAS}
         least_ms: dict[int, int] = {}
         latest_ms: int | None = None
         for row in arrived:
-            if row["kind"] == parcels.TICK:
+            if row["kind"] == bundles.TICK:
                 if row["most_ms"] is not None:
                     latest_ms = later(latest_ms, row["most_ms"])
                 continue
@@ -106,17 +106,17 @@ class KeyShards(StatefulProcessor):
         )
         head.now_ms, head.latest_ms, head.news_ms = pace.now_ms, pace.latest_ms, pace.news_ms
         now_ms = pace.now_ms
-        yield _News(shard, parcels.TICK, now_ms, None)
-        rejected = bodies[parcels.REJECTED]
+        yield _News(shard, bundles.TICK, now_ms, None)
+        rejected = bodies[bundles.REJECTED]
         for kind, least in least_ms.items():
             if now_ms is not None and least <= now_ms:
                 bodies[kind], late = self._in_time(kind, bodies[kind], now_ms)
                 rejected += late
-        for kind in (parcels.OPERATIONS, parcels.CANCELS, parcels.REJECTED):
+        for kind in (bundles.OPERATIONS, bundles.CANCELS, bundles.REJECTED):
             for body in bodies[kind]:
                 yield _News(shard, kind, now_ms, body)
-        requirements = parcels.joined(parcels.REQUIREMENTS, bodies[parcels.REQUIREMENTS])
-        signals = parcels.joined(parcels.SIGNALS, bodies[parcels.SIGNALS])
+        requirements = bundles.joined(bundles.REQUIREMENTS, bodies[bundles.REQUIREMENTS])
+        signals = bundles.joined(bundles.SIGNALS, bodies[bundles.SIGNALS])
         if requirements is None and signals is None:
             # Nothing for the engine; it will be told the time when there is.
             self._ledger.write_head(head)
@@ -127,8 +127,8 @@ class KeyShards(StatefulProcessor):
         self._ledger.write(shard, head, engine, entry)
         if candidates.num_rows:
             to = shard_of(hashes(candidates.column("id")), self._plan.shards)
-            for n, part in parcels.split(candidates, to, self._plan.shards):
-                yield _News(n, parcels.CANDIDATES, now_ms, parcels.seal(part))
+            for n, part in bundles.split(candidates, to, self._plan.shards):
+                yield _News(n, bundles.CANDIDATES, now_ms, bundles.seal(part))
 
     def close(self) -> None:
         pass
@@ -139,14 +139,14 @@ class KeyShards(StatefulProcessor):
         """Tell rows in time from late ones, which become rejected ones."""
         kept, rejected = [], []
         for body in bodies:
-            batch = parcels.unseal(kind, body)
+            batch = bundles.unseal(kind, body)
             late = batch.column(_TIME[kind]).to_numpy() <= now_ms
             if not late.any():
                 kept.append(body)
                 continue
             if not late.all():
-                kept.append(parcels.seal(batch.filter(pa.array(~late))))
-            if kind != parcels.REQUIREMENTS:  # these are told of with their operation
+                kept.append(bundles.seal(batch.filter(pa.array(~late))))
+            if kind != bundles.REQUIREMENTS:  # these are told of with their operation
                 lost = batch.filter(pa.array(late))
                 rejected.append(_rejected(self._plan, kind, lost, LATE))
         return kept, rejected
@@ -169,13 +169,13 @@ class IdShards(StatefulProcessor):
     ) -> Iterator[Row]:
         shard = int(key[0])
         head = self._ledger.head()
-        bodies: dict[int, list[bytes]] = {kind: [] for kind in parcels.SCHEMAS}
+        bodies: dict[int, list[bytes]] = {kind: [] for kind in bundles.SCHEMAS}
         now_ms = head.now_ms
         for row in arrived:
             now_ms = row["now_ms"]  # the same in all rows of a batch, and never earlier
-            if row["kind"] == parcels.REJECTED:
-                yield _Ends(parcels.REJECTED, row["body"])
-            elif row["kind"] != parcels.TICK:
+            if row["kind"] == bundles.REJECTED:
+                yield _Ends(bundles.REJECTED, row["body"])
+            elif row["kind"] != bundles.TICK:
                 bodies[row["kind"]].append(row["body"])
         yield from self._apply(shard, head, bodies, now_ms)
 
@@ -193,9 +193,9 @@ class IdShards(StatefulProcessor):
     def _apply(
         self, shard: int, head: Head, bodies: dict[int, list[bytes]], now_ms: int | None
     ) -> Iterator[Row]:
-        operations = parcels.joined(parcels.OPERATIONS, bodies.get(parcels.OPERATIONS, []))
-        candidates = parcels.joined(parcels.CANDIDATES, bodies.get(parcels.CANDIDATES, []))
-        cancels = parcels.joined(parcels.CANCELS, bodies.get(parcels.CANCELS, []))
+        operations = bundles.joined(bundles.OPERATIONS, bodies.get(bundles.OPERATIONS, []))
+        candidates = bundles.joined(bundles.CANDIDATES, bodies.get(bundles.CANDIDATES, []))
+        cancels = bundles.joined(bundles.CANCELS, bodies.get(bundles.CANCELS, []))
         head.now_ms = now_ms
         nothing = operations is None and candidates is None and cancels is None
         if nothing and (head.next_ms is None or now_ms is None or head.next_ms > now_ms):
@@ -207,10 +207,10 @@ class IdShards(StatefulProcessor):
         entry = Waiting.entry(operations, candidates, cancels, now_ms)
         self._ledger.write(shard, head, engine, entry)
         if outcomes.num_rows:
-            yield _Ends(parcels.OUTCOMES, parcels.seal(outcomes))
+            yield _Ends(bundles.OUTCOMES, bundles.seal(outcomes))
         if duplicates.num_rows:
-            body = _rejected(self._plan, parcels.OPERATIONS, duplicates, rows.DUPLICATE)
-            yield _Ends(parcels.REJECTED, body)
+            body = _rejected(self._plan, bundles.OPERATIONS, duplicates, rows.DUPLICATE)
+            yield _Ends(bundles.REJECTED, body)
 
     def _wake_at(self, head: Head, next_ms: int | None) -> None:
         """Have one timer, at the next time that something ends.
@@ -232,17 +232,17 @@ def _timer_ms(next_ms: int) -> int:
     return min(max(next_ms, 1), _MOST_TIMER_MS)
 
 
-LATE = "late: its time is at or before the time already reached; see delay_ms"
+LATE = "late: its time is at or before the time already reached"
 
 
 def _rejected(plan: Plan, kind: int, batch: pa.RecordBatch, reason: str) -> bytes:
-    """Return a parcel of rejected rows: the rows as they came, and why."""
-    if kind == parcels.OPERATIONS:
+    """Return a bundle of rejected rows: the rows as they came, and why."""
+    if kind == bundles.OPERATIONS:
         table, name = _as_they_came(plan, batch), rows.OPERATIONS
     else:
         table, name = pa.Table.from_batches([batch]), _TABLE[kind]
     told = rows.reject(table, name, np.arange(len(table)), reason)
-    return parcels.seal(told.combine_chunks().to_batches()[0])
+    return bundles.seal(told.combine_chunks().to_batches()[0])
 
 
 def _as_they_came(plan: Plan, batch: pa.RecordBatch) -> pa.Table:

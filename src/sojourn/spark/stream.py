@@ -2,12 +2,12 @@
 
     operations ─┐  mapInArrow          transformWithState         mapInArrow
     signals ────┼─ check, lay out ─▶ KeyShards ─▶ IdShards ─▶ unpack ─▶ outcomes, rejected
-    cancels ────┤  in parcels        (shards.py)
+    cancels ────┤  in bundles        (shards.py)
     heartbeat ──┘  (intake.py)
 
 Spark's watermark is there to run a batch when time has moved although no row has come; what is late
 and what ends is decided by the shards. Spark drops late rows in silence where it can see a column
-with a watermark, so that column stays out of the parcels.
+with a watermark, so that column stays out of the bundles.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from sojourn.errors import BadTable, OutOfRange, SojournError, WrongType
 from sojourn.replay import rows
-from sojourn.spark import parcels
-from sojourn.spark.intake import CORRUPT, PARCELS_DDL, Heartbeat, Intake
+from sojourn.spark import bundles
+from sojourn.spark.intake import BUNDLES_DDL, CORRUPT, Heartbeat, Intake
 from sojourn.spark.payload import PayloadFormat
 from sojourn.spark.session import quiet_pyspark
 
@@ -111,14 +111,14 @@ def resolve_stream(
         order=tuple(name for name in operations.columns if name != CORRUPT),
     )
     with quiet_pyspark():
-        taken = operations.mapInArrow(Intake(rows.OPERATIONS, shards, sealed), PARCELS_DDL)
-        taken = taken.union(signals.mapInArrow(Intake(rows.SIGNALS, shards), PARCELS_DDL))
+        taken = operations.mapInArrow(Intake(rows.OPERATIONS, shards, sealed), BUNDLES_DDL)
+        taken = taken.union(signals.mapInArrow(Intake(rows.SIGNALS, shards), BUNDLES_DDL))
         if cancels is not None:
-            taken = taken.union(cancels.mapInArrow(Intake(rows.CANCELS, shards), PARCELS_DDL))
+            taken = taken.union(cancels.mapInArrow(Intake(rows.CANCELS, shards), BUNDLES_DDL))
         if idle == "wall":
             beats = spark.readStream.format("rate").option("rowsPerSecond", 1)
             beat = beats.option("numPartitions", 1).load()
-            taken = taken.union(beat.mapInArrow(Heartbeat(shards), PARCELS_DDL))
+            taken = taken.union(beat.mapInArrow(Heartbeat(shards), BUNDLES_DDL))
         told = taken.withWatermark("moment", f"{delay_ms} milliseconds").drop("moment")
         news = told.groupBy("shard").transformWithState(
             KeyShards(plan), NEWS_DDL, "Append", "EventTime"
@@ -136,7 +136,7 @@ def resolve_stream(
 
 @dataclass(frozen=True)
 class Unpack:
-    """Turns parcels of outcomes and rejected rows into rows; called by `mapInArrow`."""
+    """Turns bundles of outcomes and rejected rows into rows; called by `mapInArrow`."""
 
     columns: bytes
 
@@ -145,8 +145,8 @@ class Unpack:
         extras = pa.schema([field for field in form.columns if field.name != "needed"])
         for batch in batches:
             for kind, body in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                found = parcels.unseal(kind, body)
-                yield _ended(found, form) if kind == parcels.OUTCOMES else _told(found, extras)
+                found = bundles.unseal(kind, body)
+                yield _ended(found, form) if kind == bundles.OUTCOMES else _told(found, extras)
 
 
 def _ended(found: pa.RecordBatch, form: PayloadFormat) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""Parcels: many rows of one kind for one shard, in one row of Spark.
+"""Bundles: many rows of one kind for one shard, in one row of Spark.
 
 Spark charges by the row: each is converted, hashed, sorted and handed to Python on its own. So rows
 travel between the stages as record batches in a binary column, some thousands in one:
@@ -65,12 +65,12 @@ def seal(batch: pa.RecordBatch) -> bytes:
 
 
 def unseal(kind: int, body: bytes) -> pa.RecordBatch:
-    """Return the rows of a parcel of this kind."""
+    """Return the rows of a bundle of this kind."""
     return pa.ipc.read_record_batch(pa.py_buffer(body), SCHEMAS[kind])
 
 
 def joined(kind: int, bodies: list[bytes]) -> pa.RecordBatch | None:
-    """Return the rows of several parcels as one batch; None if there are no parcels."""
+    """Return the rows of several bundles as one batch; None if there are no bundles."""
     if not bodies:
         return None
     if len(bodies) == 1:
