@@ -35,3 +35,11 @@ class Reentered(SojournError, RuntimeError):
 
 class BadTable(SojournError, ValueError):
     """A table lacks a column, or has one of a type that cannot mean anything here."""
+
+
+class BadFile(SojournError, OSError):
+    """A file cannot be read as what it is said to be, or not be written."""
+
+
+class NoSuchFile(BadFile, FileNotFoundError):
+    """There is nothing under that name, or nothing that is data."""

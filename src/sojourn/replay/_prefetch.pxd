@@ -1,4 +1,4 @@
-# Ask for a piece of memory ahead of time, on compilers that know how to.
+# Ask for memory that will be read, ahead of time, on compilers that know how to.
 
 cdef extern from * nogil:
     """

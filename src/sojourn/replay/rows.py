@@ -406,13 +406,13 @@ def _as_integers(column: pa.ChunkedArray, what: str) -> _Integers:
         column = (
             pa.chunked_array([pa.array(np.zeros(len(column), dtype=np.int64))])
             if pa.types.is_null(kind)
-            else pc.fill_null(column, pa.scalar(0).cast(kind))
+            else pc.fill_null(column, pa.scalar(0, kind))
         )
     outside = _outside(column)
     if outside is None:
         return _Integers(_numbers(column.cast(pa.int64())), null, None)
     nearest = [min(max(int(value), LEAST), MOST) for value in column.filter(outside).to_pylist()]
-    values = _numbers(pc.if_else(outside, pa.scalar(0).cast(kind), column).cast(pa.int64())).copy()
+    values = _numbers(pc.if_else(outside, pa.scalar(0, kind), column).cast(pa.int64())).copy()
     mask = np.asarray(outside)
     values[mask] = nearest
     return _Integers(values, null, mask)
@@ -442,9 +442,7 @@ def _requirements(table: pa.Table) -> tuple[Integers, pa.Array, _Integers]:
         nothing = pa.chunked_array([], pa.null())
         counts = np.zeros(len(table), dtype=np.int64)
         return counts, _as_text(nothing, what), _as_integers(nothing, what)
-    if pa.types.is_fixed_size_list(column.type) or _is_list_view(column.type):
-        column = column.cast(pa.large_list(column.type.value_field))
-    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+    if not any(is_list(column.type) for is_list in _LISTS):
         raise _no_requirements(what, column.type)
     item = column.type.value_type
     if pa.types.is_null(item):  # as Arrow infers it from lists that are all empty, or of None
@@ -469,10 +467,6 @@ def _no_requirements(what: str, found: pa.DataType) -> BadTable:
         f"{what} must be lists of structs with the fields key (string) and offset (integer), "
         f"found {found}"
     )
-
-
-def _is_list_view(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
 
 
 def _counts(column: pa.ChunkedArray) -> Integers:
@@ -533,3 +527,10 @@ def _short(value: Any) -> str:
 
 
 _COLUMNS = {OPERATIONS: OPERATION_COLUMNS, SIGNALS: SIGNAL_COLUMNS, CANCELS: CANCEL_COLUMNS}
+_LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)

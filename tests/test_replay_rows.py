@@ -1,0 +1,249 @@
+"""Columns of every type that will do, and the errors for those that will not."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sojourn.errors import BadTable, SojournError
+from sojourn.replay import rows
+
+ITEM = pa.struct([("key", pa.string()), ("offset", pa.int64())])
+GOOD = pa.table(
+    {
+        "id": ["a", "b"],
+        "submitted_ms": [1, 2],
+        "timeout_ms": [3, 4],
+        "requires": pa.array(
+            [[{"key": "k", "offset": 1}, {"key": "m", "offset": 2}], [{"key": "n", "offset": 3}]],
+            pa.list_(ITEM),
+        ),
+    }
+)
+SIGNALS = pa.table({"key": ["a", "b", None], "offset": [1, 2, 3], "at_ms": [4, 5, 6]})
+
+
+def with_column(table: pa.Table, name: str, column: Any) -> pa.Table:
+    return table.set_column(table.column_names.index(name), name, column)
+
+
+def text_of(array: pa.Array) -> list[str]:
+    texts: list[str] = array.to_pylist()
+    return texts
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.int32(), pa.large_string()),
+    ],
+    ids=str,
+)
+def test_every_kind_of_string_will_do(kind: pa.DataType) -> None:
+    clean = rows.check_signals(with_column(SIGNALS, "key", SIGNALS["key"].cast(kind)))
+    assert text_of(clean.keys) == ["a", "b"]
+    assert clean.keys.type == pa.string()
+    (bad,) = clean.rejected.to_pylist()
+    assert bad == {
+        "table": "signals",
+        "reason": "key is null",
+        "row": '{"key": null, "offset": 3, "at_ms": 6}',
+    }
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)),
+        pa.decimal128(10, 0),
+        pa.decimal128(38, 0),
+        pa.decimal256(76, 0),
+        pa.dictionary(pa.int8(), pa.int64()),
+    ],
+    ids=str,
+)
+def test_every_kind_of_integer_will_do(kind: pa.DataType) -> None:
+    at = pa.chunked_array([pa.array([7], kind), pa.array([None, 9], kind)])
+    clean = rows.check_signals(with_column(SIGNALS, "at_ms", at))
+    assert clean.at_ms.tolist() == [7]
+    assert clean.at_ms.dtype == np.int64
+    assert clean.rejected["reason"].to_pylist() == ["at_ms is null", "key is null"]
+
+
+def test_numbers_outside_64_bits_are_rejected_and_those_at_its_ends_are_not() -> None:
+    least, most = -(2**63), 2**63 - 1
+    at = pa.array([most, most + 1, 2**64 - 1], pa.uint64())
+    keys = pa.array(["a", "b", "c"])
+    table = pa.table({"key": keys, "offset": [1, 2, 3], "at_ms": at})
+    assert rows.check_signals(table).at_ms.tolist() == [most]
+    wide = pa.array([Decimal(n) for n in (least, least - 1, most)], pa.decimal128(38, 0))
+    clean = rows.check_signals(pa.table({"key": keys, "offset": wide, "at_ms": [1, 2, 3]}))
+    assert clean.offsets.tolist() == [least, most]
+    assert clean.rejected["reason"].to_pylist() == ["offset is outside 64 bits"]
+    assert json.loads(clean.rejected["row"][0].as_py())["offset"] == least - 1
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1.0, 2.0]),
+        pa.array(["1", "2"]),
+        pa.array([True, False]),
+        pa.array([1, 2], pa.timestamp("ms")),
+        pa.array([Decimal("1.5"), Decimal("2.0")]),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_a_column_of_times_that_is_not_integers_is_an_error(column: pa.Array) -> None:
+    with pytest.raises(
+        BadTable, match="operations: the column 'timeout_ms' must be integers, found"
+    ):
+        rows.check_operations(with_column(GOOD, "timeout_ms", column))
+
+
+def test_ids_that_are_not_strings_are_an_error_that_says_what_to_do() -> None:
+    with pytest.raises(BadTable, match=r"'id' must be strings, found int64; cast it") as caught:
+        rows.check_operations(with_column(GOOD, "id", pa.array([1, 2])))
+    assert isinstance(caught.value, SojournError)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_a_missing_column_is_an_error_that_tells_those_there_are() -> None:
+    with pytest.raises(
+        BadTable,
+        match="cancels: there is no column 'at_ms', only 'id', 'when'; it takes id, at_ms",
+    ):
+        rows.check_cancels(pa.table({"id": ["a"], "when": [1]}))
+    with pytest.raises(BadTable, match="only no columns at all"):
+        rows.check_cancels(pa.table({}))
+
+
+def test_a_column_that_is_there_twice_is_an_error() -> None:
+    with pytest.raises(BadTable, match="there are 2 columns 'id'"):
+        rows.check_cancels(pa.table([["a"], ["b"], [1]], names=["id", "id", "at_ms"]))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["k", "m"]),
+        pa.array([["k"], ["m"]]),
+        pa.array([[{"key": "k"}], []]),
+        pa.array([[{"key": "k", "at": 1}], []]),
+        pa.array([{"key": "k", "offset": 1}, None]),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_requirements_of_another_shape_are_an_error(column: pa.Array) -> None:
+    with pytest.raises(BadTable, match="'requires' must be lists of structs with the fields key"):
+        rows.check_operations(with_column(GOOD, "requires", column))
+
+
+def test_the_parts_of_a_requirement_must_have_the_right_type() -> None:
+    for item, what in (
+        ({"key": 1, "offset": 1}, "its field 'key', must be strings"),
+        ({"key": "k", "offset": "1"}, "its field 'offset', must be integers"),
+    ):
+        with pytest.raises(BadTable, match=what):
+            rows.check_operations(with_column(GOOD, "requires", pa.array([[item], [item]])))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.list_(ITEM),
+        pa.large_list(ITEM),
+        pa.list_view(ITEM),
+        pa.list_(pa.struct([("offset", pa.int16()), ("key", pa.large_string()), ("z", pa.int8())])),
+        pa.list_(pa.struct([("key", pa.string_view()), ("offset", pa.decimal128(38, 0))])),
+    ],
+    ids=str,
+)
+def test_every_kind_of_list_will_do(kind: pa.DataType) -> None:
+    values = [None, [], *GOOD["requires"].to_pylist()]
+    table = pa.table(
+        {
+            "id": list("abcd"),
+            "submitted_ms": [0] * 4,
+            "timeout_ms": [0] * 4,
+            "requires": pa.array(values, kind),
+        }
+    )
+    for given in (table, table.slice(1, 3), table.to_batches(max_chunksize=1)):
+        clean = rows.check_operations(given)
+        assert clean.starts.tolist() == [0, 2, 3]
+        assert text_of(clean.keys) == ["k", "m", "n"]
+        assert clean.offsets.tolist() == [1, 2, 3]
+        assert clean.needed.tolist() == [2, 1]
+        assert set(clean.rejected["reason"].to_pylist()) == {"requires is null or empty"}
+
+
+def test_a_list_of_fixed_size_will_do() -> None:
+    fixed = pa.array([[{"key": "k", "offset": 1}], None], pa.list_(ITEM, 1))
+    clean = rows.check_operations(with_column(GOOD, "requires", fixed))
+    assert text_of(clean.keys) == ["k"]
+    assert len(clean.rejected) == 1
+
+
+def test_columns_that_are_null_throughout_need_no_type() -> None:
+    """As Arrow infers it from Python values."""
+    for name in ("id", "submitted_ms", "timeout_ms", "requires"):
+        clean = rows.check_operations(with_column(GOOD, name, pa.nulls(2)))
+        assert len(clean) == 0
+        assert len(clean.rejected) == 2
+    for requires, reason in (
+        ([[], []], "requires is null or empty"),
+        ([[None], [None, None]], "a required key is null"),
+    ):
+        clean = rows.check_operations(with_column(GOOD, "requires", pa.array(requires)))
+        assert clean.rejected["reason"].to_pylist() == [reason] * 2
+    assert rows.check_operations(GOOD.append_column("needed", pa.nulls(2))).needed.tolist() == [
+        2,
+        1,
+    ]
+
+
+def test_a_slice_of_a_table_is_only_the_slice() -> None:
+    clean = rows.check_operations(GOOD.slice(1))
+    assert text_of(clean.ids) == ["b"]
+    assert text_of(clean.keys) == ["n"]
+    assert clean.numbers.tolist() == [0]
+
+
+def test_the_row_of_a_rejected_one_is_json_whatever_is_in_it() -> None:
+    odd = pa.table(
+        {
+            "id": [None],
+            "at_ms": [1],
+            "price": [Decimal("1.50")],
+            "day": pa.array([0], pa.date32()),
+            "blob": [b"\xff"],
+            "nan": [float("nan")],
+            "text": ["\U0001f600"],
+            "broken": pa.array([b"\xff"]).view(pa.binary()).cast(pa.string(), safe=False),
+            "view": pa.array(["v"], pa.string_view()),
+        }
+    )
+    (text,) = rows.check_cancels(odd).rejected["row"].to_pylist()
+    assert "\U0001f600" in text
+    row = json.loads(text)
+    assert row["price"] == "1.50"
+    assert row["day"] == "1970-01-01"
+    assert row["nan"] == "nan"
+    assert row["view"] == "v"
+
+
+def test_of_equal_ids_the_earliest_stays_and_among_equals_the_first() -> None:
+    ids = pa.array(["a", "b", "a", "c", "b", "a", "é" * 20, "é" * 20])
+    first = rows.first_of_duplicates(ids, np.array([5, 1, 3, 1, 1, 3, 2, 1]))
+    assert first.tolist() == [False, True, True, True, False, False, False, True]
+    assert rows.first_of_duplicates(pa.array([], pa.string()), np.array([], np.int64)).size == 0
