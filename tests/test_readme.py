@@ -1,8 +1,8 @@
 """What README.md and docs/ say is true: their code runs, and their names are the code's names.
 
 Each python block is a program of its own, run in a fresh namespace. Where a line ends in
-`print(...)  # text`, the text is what it prints. `test_` functions in a block are run too, on a
-`ManualClock`.
+`print(...)  # text`, the text is what it prints, and so are the comments a block ends with. `test_`
+functions in a block are run too, on a `ManualClock`. Blocks on Spark need a Java.
 """
 
 from __future__ import annotations
@@ -35,16 +35,27 @@ def blocks(name: str) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize(("code", "page", "line"), blocks("README.md") + blocks("docs/guide.md"))
+@pytest.mark.parametrize(
+    ("code", "page", "line"),
+    blocks("README.md") + blocks("docs/guide.md") + blocks("docs/data.md"),
+)
 def test_the_code_on_the_page_runs(
-    code: str, page: str, line: int, capsys: pytest.CaptureFixture[str]
+    code: str,
+    page: str,
+    line: int,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
+    if "sojourn.spark" in code:
+        request.getfixturevalue("spark")
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(compile("\n" * (line - 1) + code, str(ROOT / page), "exec"), namespace)
     for name, value in list(namespace.items()):
         if name.startswith("test_"):
             value(sojourn.ManualClock())
     promised = re.findall(r"print\(.*\)  # (.+)$", code, re.MULTILINE)
+    if last := re.search(r"(^# .+\n)+\Z", code, re.MULTILINE):
+        promised += [line.removeprefix("# ") for line in last[0].splitlines()]
     if promised:
         assert capsys.readouterr().out.splitlines() == promised
 
