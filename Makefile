@@ -2,9 +2,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+DEMO := build/demo
 SOURCES := pyproject.toml setup.py $(shell find src -name '*.pxd' -o -name '*.py')
 
-.PHONY: setup demo test check bench nightly clean
+.PHONY: setup demo watch test check bench nightly clean
 
 setup: $(STAMP)
 
@@ -12,9 +13,18 @@ $(STAMP): $(SOURCES)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@$(BIN)/python -m sojourn.spark.java || $(BIN)/python -m pip install --quiet --group java
 	@touch $@
 
+# A shop's two days on Spark: half a million operations in, outcomes and a report out.
 demo: setup
+	@rm -rf $(DEMO)
+	$(BIN)/sojourn sample $(DEMO)/shop --operations 500000 --seed 7
+	$(BIN)/sojourn replay $(DEMO)/shop/operations $(DEMO)/shop/signals \
+	    --cancels $(DEMO)/shop/cancels --engine spark --out $(DEMO)/answers --report
+
+# The wheel and a purgatory under load, drawn as they go.
+watch: setup
 	$(BIN)/python -m examples.watch
 
 # The whole suite on the compiled build (where there is a C compiler), then on the interpreted one.
