@@ -94,30 +94,30 @@ def checked_until_ms(until_ms: Any) -> int | None:
 
 def _outcomes(wanted: rows.CleanOperations, endings: Endings) -> pa.Table:
     ended = endings.status != PENDING
-    everything = bool(ended.all())
-    kept = wanted if everything else wanted.keep(ended)
-    status, at_ms, by, condition_ms, has_condition = (
-        endings if everything else (part[ended] for part in endings)
-    )
+    submitted_ms, extras, ids = wanted.submitted_ms, wanted.extras, wanted.ids
+    if not ended.all():
+        endings = Endings(*(part[ended] for part in endings))
+        submitted_ms, mask = submitted_ms[ended], pa.array(ended)
+        extras, ids = extras.filter(mask), ids.filter(mask)
     columns = {
-        "id": kept.ids,
-        "status": pa.array(STATUS).take(pa.array(status)),
-        "at_ms": pa.array(at_ms),
-        "by_key": wanted.keys.take(pa.array(by, mask=by < 0)),
-        "waited_ms": pa.array(at_ms - kept.submitted_ms),
-        "condition_ms": pa.array(condition_ms, mask=~has_condition),
+        "id": ids,
+        "status": pa.array(STATUS).take(pa.array(endings.status)),
+        "at_ms": pa.array(endings.at_ms),
+        "by_key": wanted.keys.take(pa.array(endings.by, mask=endings.by < 0)),
+        "waited_ms": pa.array(endings.at_ms - submitted_ms),
+        "condition_ms": pa.array(endings.condition_ms, mask=~endings.has_condition),
     }
-    return _beside(columns, kept.extras)
+    return _beside(columns, extras)
 
 
 def _pending(wanted: rows.CleanOperations, endings: Endings) -> pa.Table:
-    kept = wanted.keep(np.equal(endings.status, PENDING))
+    numbers = np.flatnonzero(endings.status == PENDING)
     columns = {
-        "id": kept.ids,
-        "submitted_ms": pa.array(kept.submitted_ms),
-        "timeout_ms": pa.array(kept.timeout_ms),
+        "id": wanted.ids.take(pa.array(numbers)),
+        "submitted_ms": pa.array(wanted.submitted_ms[numbers]),
+        "timeout_ms": pa.array(wanted.timeout_ms[numbers]),
     }
-    return _beside(columns, kept.extras)
+    return _beside(columns, wanted.extras.take(pa.array(numbers)))
 
 
 def _beside(columns: dict[str, pa.Array], extras: pa.Table) -> pa.Table:

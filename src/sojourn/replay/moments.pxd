@@ -44,8 +44,8 @@ cdef void _merge(
     offset="long long",
     low="long long",
     stop="long long",
-    high="long long",
-    middle="long long",
+    size="long long",
+    half="long long",
 )
 cdef int _search(
     const long long[::1] steps,

@@ -190,19 +190,24 @@ def _search(
                 if n + 2 * _AHEAD < end and codes[n + 2 * _AHEAD] >= 0:
                     prefetch(cython.address(bounds[2 * codes[n + 2 * _AHEAD]]))
                 if n + _AHEAD < end and codes[n + _AHEAD] >= 0:
-                    prefetch(cython.address(steps[2 * bounds[2 * codes[n + _AHEAD]]]))
+                    low = bounds[2 * codes[n + _AHEAD]]
+                    size = bounds[2 * codes[n + _AHEAD] + 1] - low
+                    # At a quarter, at half and at three quarters: where halving looks first.
+                    prefetch(cython.address(steps[2 * low + size // 2]))
+                    prefetch(cython.address(steps[2 * low + size]))
+                    prefetch(cython.address(steps[2 * low + size + size // 2]))
             if codes[n] < 0:
                 continue
             offset = offsets[n]
             low = bounds[2 * codes[n]]
             stop = bounds[2 * codes[n] + 1]
-            high = stop
-            while low < high:
-                middle = low + (high - low) // 2
-                if steps[2 * middle] < offset:
-                    low = middle + 1
-                else:
-                    high = middle
+            # Halved without a branch to guess wrong: which half it is, is anybody's guess.
+            size = stop - low
+            while size > 1:
+                half = size // 2
+                low += half * (steps[2 * (low + half - 1)] < offset)
+                size -= half
+            low += steps[2 * low] < offset
             if low < stop:
                 moments[n] = steps[2 * low + 1]
                 holds[n] = 1
