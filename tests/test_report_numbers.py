@@ -138,7 +138,7 @@ def test_a_stray_operation_does_not_press_the_rest_into_a_line() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("buckets", "rows_at_once"), [(1 << 18, 4_000_000), (8, 20), (1, 1)])
+@pytest.mark.parametrize(("buckets", "rows_at_once"), [(1 << 18, 2_000_000), (8, 20), (1, 1)])
 def test_the_longest_keys_are_exact_however_few_fit(
     seed: int, buckets: int, rows_at_once: int
 ) -> None:

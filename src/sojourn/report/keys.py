@@ -1,9 +1,10 @@
 """The keys that operations waited for longest, in total, exactly, however many keys there are.
 
 Pass 1 puts every key into one of many buckets by a hash of it and adds up waits by bucket. No key
-has waited longer than its bucket. So pass 2 takes the fullest buckets, as many as have few enough
-rows to hold, and adds up their keys. If the last of the wanted keys has waited at least as long as
-the next bucket in line, no other key can be among them; else the next buckets have their pass.
+has waited longer than its bucket. So pass 2 takes the fullest few buckets and adds up their keys.
+If the last of the wanted keys has waited longer than the next bucket in line, no other key can be
+among them. Where no keys stand out, further passes take as many buckets as have few enough rows to
+hold, until that is so or no bucket is left.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from sojourn.report.stays import Int64s, Stay
 from sojourn.report.tally import Job, Ranked
 
 BUCKETS = 1 << 18
-ROWS_AT_ONCE = 4_000_000
+ROWS_AT_ONCE = 2_000_000
+
+_FEW = 4  # buckets, for each key that is wanted
 
 _COLUMNS = frozenset(("by_key", "waited_ms"))
 
@@ -76,6 +79,8 @@ class LongestKeys:
             self._quantiles = _KeyQuantiles(best)
             return (self._quantiles,) if best else ()
         at_once = int(np.searchsorted(np.cumsum(self._rows[fullest]), self._rows_at_once)) + 1
+        if not best:
+            at_once = min(at_once, _FEW * self._wanted)
         return (_KeysOfBuckets(self, fullest[:at_once], fullest[at_once:], best),)
 
     def best_of(
