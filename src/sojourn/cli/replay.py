@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sojourn.cli.options import add_ending, add_spark, moment_ms
 from sojourn.cli.progress import Progress, showing, watching
 from sojourn.cli.report import add_class_column, tell_classes, write_page
+from sojourn.cli.session import session
 from sojourn.errors import OutOfRange
 
 if TYPE_CHECKING:
@@ -155,29 +156,22 @@ def _here(args: argparse.Namespace, progress: Progress) -> Stays:
 def _on_spark(args: argparse.Namespace, progress: Progress) -> Stays:
     on_spark: Any = import_module("sojourn.spark")
     from sojourn import report
-    from sojourn.spark.session import local_session
 
     progress.step("starting Spark")
-    spark = local_session(
-        args.master or "local[*]", driver_memory=args.driver_memory, settings=dict(args.conf)
-    )
-    try:
-        with watching(spark, progress):
-            progress.step("replaying on Spark")
-            operations = _frame(spark, args.operations)
-            _check_class_column(args, operations.columns)
-            found = on_spark.resolve(
-                operations,
-                _frame(spark, args.signals),
-                _frame(spark, args.cancels) if args.cancels else None,
-                args.until,
-            )
-            _make_room(args.out)
-            for name in _PARTS:
-                progress.step(f"writing {args.out / name}")
-                getattr(found, name).write.parquet(str(args.out / name))
-    finally:
-        spark.stop()
+    with session(args, {}) as spark, watching(spark, progress):
+        progress.step("replaying on Spark")
+        operations = _frame(spark, args.operations)
+        _check_class_column(args, operations.columns)
+        found = on_spark.resolve(
+            operations,
+            _frame(spark, args.signals),
+            _frame(spark, args.cancels) if args.cancels else None,
+            args.until,
+        )
+        _make_room(args.out)
+        for name in _PARTS:
+            progress.step(f"writing {args.out / name}")
+            getattr(found, name).write.parquet(str(args.out / name))
     return report.Stays.of_folder(args.out)
 
 

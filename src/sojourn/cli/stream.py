@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from sojourn.cli.options import add_ending, add_spark, duration_ms, need
 from sojourn.cli.progress import Progress, showing
+from sojourn.cli.session import session
 from sojourn.errors import OutOfRange
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 _EXAMPLES = """\
@@ -120,45 +120,39 @@ def _run(args: argparse.Namespace) -> int:
         raise OutOfRange("say where the outcomes go: either --out OUT or --out-topic TOPIC")
     if args.format == "kafka" or args.out_topic:
         need(args.bootstrap_servers, "--bootstrap-servers", "Kafka has to be found")
-    from sojourn.spark.session import local_session
-
     began_s = perf_counter()
     with showing(quiet=args.quiet) as progress:
-        progress.step("starting Spark")
-        spark = local_session(
-            args.master or "local[*]",
-            driver_memory=args.driver_memory,
-            settings=_settings(args) | dict(args.conf),
-        )
         batches = Batches(progress)
-        try:
+        progress.step("starting Spark")
+        with session(args, _settings(args)) as spark:
             query = _start(spark, args, batches)
             progress.step("streaming")
-            _await(query)
-        except KeyboardInterrupt:
-            print(_text(batches, perf_counter() - began_s, args), file=sys.stderr)
-            raise
-        finally:
-            spark.stop()
+            try:
+                _await(query)
+            except KeyboardInterrupt:
+                print(_text(batches, perf_counter() - began_s, args), file=sys.stderr)
+                raise
     return _conclude(args, batches, perf_counter() - began_s)
 
 
 def _settings(args: argparse.Namespace) -> dict[str, str]:
+    from sojourn.spark import KAFKA_PACKAGE
+
     # As many tasks as shards at most: a task without a shard costs time in every batch.
     settings = {}
     if args.shards < 8:
         settings["spark.sql.shuffle.partitions"] = str(max(1, args.shards))
     if args.format == "kafka" or args.out_topic:
-        settings["spark.jars.packages"] = import_module("sojourn.spark").KAFKA_PACKAGE
+        settings["spark.jars.packages"] = KAFKA_PACKAGE
     return settings
 
 
-def _start(spark: SparkSession, args: argparse.Namespace, batches: Batches) -> Any:
-    on_spark: Any = import_module("sojourn.spark")
+def _start(spark: SparkSession, args: argparse.Namespace, batches: Batches) -> StreamingQuery:
+    import sojourn.spark as on_spark
 
     on_spark.stream_settings(spark)
 
-    def read(place: str, table: str) -> Any:
+    def read(place: str, table: str) -> DataFrame:
         extras = args.extras if table == "operations" else ""
         if args.format == "kafka":
             return on_spark.from_kafka(

@@ -1,0 +1,67 @@
+"""The command's Spark session: its chatter goes to a file, and it ends with the command."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextmanager
+def session(args: argparse.Namespace, settings: dict[str, str]) -> Iterator[SparkSession]:
+    """A session as `--master`, `--driver-memory` and `--conf` want it.
+
+    What the JVM and Spark's workers write on stderr would come between our lines. It goes to a
+    file, which is kept and named if something fails.
+    """
+    from pyspark import SparkContext
+
+    from sojourn.spark.session import local_session
+
+    ours = SparkContext._active_spark_context is None
+    log = _log()
+    with _stderr_to(log) if ours else contextlib.nullcontext():
+        spark = local_session(
+            args.master or "local[*]",
+            driver_memory=args.driver_memory,
+            settings=settings | dict(args.conf),
+        )
+    try:
+        yield spark
+    except Exception:
+        print(f"Spark's own messages are in {log}", file=sys.stderr)
+        raise
+    else:
+        log.unlink(missing_ok=True)
+    finally:
+        if ours:
+            spark.stop()
+
+
+def _log() -> Path:
+    number, name = tempfile.mkstemp(prefix="sojourn-spark-", suffix=".log")
+    os.close(number)
+    return Path(name)
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Let processes that are started meanwhile write there; they keep it, we get ours back."""
+    sys.stderr.flush()
+    ours = os.dup(2)
+    try:
+        with path.open("ab") as log:
+            os.dup2(log.fileno(), 2)
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
