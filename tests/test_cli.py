@@ -292,8 +292,9 @@ def test_ctrl_c_ends_with_130() -> None:
 
 INTERRUPTED = """
 import signal, sys
-import sojourn.cli.replay
-sojourn.cli.replay._read = lambda *arguments: signal.raise_signal(signal.SIGINT)
+from sojourn.replay import files
+files.read = lambda *arguments: signal.raise_signal(signal.SIGINT)
+import sojourn.cli
 sys.exit(sojourn.cli.main(sys.argv[1:]))
 """
 

@@ -119,13 +119,6 @@ def _refuse_to_replace(out: Path) -> None:
             raise FileExistsError(f"{part} is there already; add --overwrite or name another OUT")
 
 
-def _make_room(out: Path) -> None:
-    """Remove what an earlier replay left; only now, when there is something to put there."""
-    for part in (out / name for name in _PARTS):
-        if part.exists():
-            shutil.rmtree(part)
-
-
 def _check_class_column(args: argparse.Namespace, names: list[str]) -> None:
     """Before the work, not after it."""
     if args.class_column is not None and args.class_column not in names:
@@ -136,21 +129,28 @@ def _check_class_column(args: argparse.Namespace, names: list[str]) -> None:
 
 
 def _here(args: argparse.Namespace, progress: Progress) -> Stays:
+    import pyarrow as pa
+
     from sojourn import replay, report
+    from sojourn.replay import files
 
     progress.step("reading")
-    operations = _read(args.operations)
-    _check_class_column(args, operations.column_names)
-    signals = _read(args.signals)
-    cancels = _read(args.cancels) if args.cancels else None
-    progress.step(f"replaying {len(operations):,} operations and {len(signals):,} signals")
-    found = replay.resolve(operations, signals, cancels, args.until)
+    operations = files.read(args.operations, "operations")
+    _check_class_column(args, operations.table.column_names)
+    signals = files.read(args.signals, "signals")
+    cancels = files.read(args.cancels, "cancels") if args.cancels else None
+    many = f"{len(operations.table):,} operations and {len(signals.table):,} signals"
+    progress.step(f"replaying {many}")
+    found = replay.resolve(
+        operations.table, signals.table, cancels.table if cancels else None, args.until
+    )
+    broken = [read.rejected for read in (operations, signals, cancels) if read is not None]
+    rejected = pa.concat_tables([*broken, found.rejected])
     if args.out is not None:
         progress.step(f"writing {args.out}")
-        _make_room(args.out)
-        for name in _PARTS:
-            _write(getattr(found, name), args.out / name)
-    return report.Stays.of_tables(found.outcomes, found.pending, found.rejected)
+        whole = replay.Resolution(found.outcomes, found.pending, rejected)
+        files.write(whole, args.out, overwrite=args.overwrite)
+    return report.Stays.of_tables(found.outcomes, found.pending, rejected)
 
 
 def _on_spark(args: argparse.Namespace, progress: Progress) -> Stays:
@@ -168,27 +168,18 @@ def _on_spark(args: argparse.Namespace, progress: Progress) -> Stays:
             _frame(spark, args.cancels) if args.cancels else None,
             args.until,
         )
-        _make_room(args.out)
-        for name in _PARTS:
-            progress.step(f"writing {args.out / name}")
-            getattr(found, name).write.parquet(str(args.out / name))
+        # Aside first: an earlier answer stays until there is a new one.
+        aside = args.out / "_writing"
+        with found:
+            for name in _PARTS:
+                progress.step(f"writing {args.out / name}")
+                getattr(found, name).write.mode("overwrite").parquet(str(aside / name))
+    for name in _PARTS:
+        if (args.out / name).exists():
+            shutil.rmtree(args.out / name)
+        (aside / name).rename(args.out / name)
+    shutil.rmtree(aside)
     return report.Stays.of_folder(args.out)
-
-
-def _read(path: Path) -> Any:
-    import pyarrow.dataset as ds
-
-    try:
-        return ds.dataset(str(path)).to_table()
-    except ValueError as error:
-        raise OutOfRange(f"cannot read {path}: {error}") from error
-
-
-def _write(table: Any, folder: Path) -> None:
-    import pyarrow.parquet as pq
-
-    folder.mkdir(parents=True)
-    pq.write_table(table, folder / "part-0.parquet")
 
 
 def _frame(spark: Any, path: Path) -> Any:
