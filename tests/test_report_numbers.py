@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from collections import Counter, defaultdict
@@ -382,6 +383,27 @@ def test_a_folder_says_the_same_as_tables(tmp_path: Path) -> None:
     assert from_folder.keys == from_tables.keys
     assert from_folder.summary.rejected == {("signals", "key is null"): 2}
     assert from_folder.summary.pending == 1
+
+
+def test_json_lines_that_leave_out_nulls_and_empty_files_say_the_same(tmp_path: Path) -> None:
+    rows = random_rows(5)
+    folder = tmp_path / "outcomes"
+    for number, piece in enumerate(([], rows[:1], rows[1:])):
+        (folder / f"batch={number}").mkdir(parents=True)
+        lines = [
+            json.dumps({name: value for name, value in row.items() if value is not None})
+            for row in piece
+        ]
+        text = "".join(f"{line}\n" for line in lines)
+        (folder / f"batch={number}" / "part-0.json").write_text(text, encoding="utf-8")
+    (tmp_path / "rejected").mkdir()
+    (tmp_path / "_staging").mkdir()
+    numbers = report.count(report.Stays.of_folder(tmp_path, class_column="class"))
+    expected = report.count(stays(rows, class_column="class"))
+    assert numbers.keys == expected.keys
+    assert numbers.advice == expected.advice
+    assert numbers.summary.waits == expected.summary.waits
+    assert numbers.summary.rejected == {}
 
 
 def test_outcomes_of_a_stream_have_no_advice() -> None:

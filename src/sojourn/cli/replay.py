@@ -16,6 +16,8 @@ from sojourn.cli.session import session
 from sojourn.errors import OutOfRange
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from sojourn.report import Stays, Summary
 
 _EXAMPLES = """\
@@ -35,6 +37,7 @@ examples:
   sojourn replay shop/operations shop/signals --engine spark --master 'local[2]' --out answers
 """
 
+_JSON_ENDINGS = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz")
 _PARTS = ("outcomes", "pending", "rejected")
 
 
@@ -160,20 +163,24 @@ def _on_spark(args: argparse.Namespace, progress: Progress) -> Stays:
     progress.step("starting Spark")
     with session(args, {}) as spark, watching(spark, progress):
         progress.step("replaying on Spark")
-        operations = _frame(spark, args.operations)
+        operations, broken = _frames(spark, args.operations, "operations")
         _check_class_column(args, operations.columns)
-        found = on_spark.resolve(
-            operations,
-            _frame(spark, args.signals),
-            _frame(spark, args.cancels) if args.cancels else None,
-            args.until,
-        )
+        signals, more = _frames(spark, args.signals, "signals")
+        broken += more
+        cancels = None
+        if args.cancels:
+            cancels, more = _frames(spark, args.cancels, "cancels")
+            broken += more
+        found = on_spark.resolve(operations, signals, cancels, args.until)
         # Aside first: an earlier answer stays until there is a new one.
         aside = args.out / "_writing"
         with found:
             for name in _PARTS:
                 progress.step(f"writing {args.out / name}")
-                getattr(found, name).write.mode("overwrite").parquet(str(aside / name))
+                frame = getattr(found, name)
+                for lines in broken if name == "rejected" else ():
+                    frame = frame.unionByName(lines)
+                frame.write.mode("overwrite").parquet(str(aside / name))
     for name in _PARTS:
         if (args.out / name).exists():
             shutil.rmtree(args.out / name)
@@ -182,5 +189,33 @@ def _on_spark(args: argparse.Namespace, progress: Progress) -> Stays:
     return report.Stays.of_folder(args.out)
 
 
-def _frame(spark: Any, path: Path) -> Any:
-    return spark.read.parquet(str(path))
+def _frames(spark: SparkSession, path: Path, table: str) -> tuple[DataFrame, list[DataFrame]]:
+    """The rows, and of JSON the lines that are none, which are rejected."""
+    if not path.exists():
+        raise FileNotFoundError(f"{table}: there is no {path}")
+    if not _is_json(path):
+        return spark.read.parquet(str(path)), []
+    from pyspark.sql import functions as F
+
+    from sojourn.spark.intake import BROKEN, CORRUPT
+    from sojourn.spark.sources import parse_json
+
+    extras = ""
+    if table == "operations":
+        known = ("id", "submitted_ms", "timeout_ms", "requires", "needed", CORRUPT)
+        fields = spark.read.json(str(path)).schema.fields
+        extras = ", ".join(
+            f"`{field.name}` {field.dataType.simpleString()}"
+            for field in fields
+            if field.name not in known
+        )
+    lines = parse_json(spark.read.text(str(path)), table, extras=extras)
+    broken = lines.where(F.col(CORRUPT).isNotNull()).select(
+        F.lit(table).alias("table"), F.lit(BROKEN).alias("reason"), F.col(CORRUPT).alias("row")
+    )
+    return lines.where(F.col(CORRUPT).isNull()).drop(CORRUPT), [broken]
+
+
+def _is_json(path: Path) -> bool:
+    files = [path] if path.is_file() else path.rglob("*")
+    return any(file.name.endswith(_JSON_ENDINGS) for file in files)

@@ -1,0 +1,187 @@
+"""`sojourn stream` asks Spark for what the options say; Spark itself is another test's matter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import create_autospec
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sojourn.cli import main
+
+pytest.importorskip("pyspark", reason="streams need PySpark")
+
+import sojourn.spark as on_spark
+from sojourn.cli import stream
+
+INPUTS = ["--operations", "in/o", "--signals", "in/s"]
+NAMES = ("read_files", "from_kafka", "resolve_stream", "write_stream", "write_kafka")
+
+
+class Query:
+    """A query that has written one batch when it is waited for."""
+
+    def __init__(self, interrupted: bool = False) -> None:
+        self.stopped = False
+        self.interrupted = interrupted
+
+    def awaitTermination(self, timeout: int) -> bool:
+        if self.interrupted:
+            raise KeyboardInterrupt
+        return True
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Stand-ins with the signatures of the real functions, by name; and Spark's settings."""
+    fakes: dict[str, Any] = {name: create_autospec(getattr(on_spark, name)) for name in NAMES}
+    for name, fake in fakes.items():
+        monkeypatch.setattr(on_spark, name, fake)
+    monkeypatch.setattr(on_spark, "stream_settings", lambda spark: None)
+
+    @contextmanager
+    def session(args: Any, settings: dict[str, str]) -> Iterator[Any]:
+        fakes["settings"] = settings
+        yield SimpleNamespace()
+
+    monkeypatch.setattr(stream, "session", session)
+    return fakes
+
+
+def write_batch(out: Path) -> Any:
+    """What stands in for `write_stream`: it writes a batch with one outcome, and says so."""
+
+    def write(frame: Any, path: str, checkpoint: str, **options: Any) -> Query:
+        outcomes = {
+            "id": ["a"],
+            "status": ["completed"],
+            "at_ms": [5],
+            "by_key": ["k"],
+            "waited_ms": [5],
+        }
+        rejected = {"table": ["signals"], "reason": ["late: it came behind"], "row": ["{}"]}
+        for name, columns in (("outcomes", outcomes), ("rejected", rejected)):
+            folder = out / name / "batch=0"
+            folder.mkdir(parents=True)
+            pq.write_table(pa.table(columns), folder / "part-0.parquet")
+        options["on_batch"](0, {"completed": 1, "rejected": 1})
+        return Query()
+
+    return write
+
+
+def test_folders_are_read_resolved_and_written(
+    asked: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    asked["write_stream"].side_effect = write_batch(out)
+    more = ["--cancels", "in/c", "--out", str(out), "--checkpoint", "state", "--available-now"]
+    how = ["--delay", "2min", "--idle", "event", "--shards", "4", "--files-per-batch", "1"]
+    assert main(["stream", *INPUTS, *more, *how, "--quiet", "--json"]) == 0
+    reads = [(call.args[1:], call.kwargs) for call in asked["read_files"].call_args_list]
+    assert reads == [
+        (("parquet", place, table), {"extras": "", "files_per_batch": 1})
+        for place, table in (("in/o", "operations"), ("in/s", "signals"), ("in/c", "cancels"))
+    ]
+    assert asked["resolve_stream"].call_args.kwargs == {
+        "delay_ms": 120_000,
+        "shards": 4,
+        "idle": "event",
+    }
+    written = asked["write_stream"].call_args
+    assert written.args[1:] == (str(out), "state")
+    assert written.kwargs["trigger"] is None
+    assert written.kwargs["format"] == "parquet"
+    said = json.loads(capsys.readouterr().out)
+    assert (said["completed"], said["rejected_rows"], said["pending"]) == (1, 1, None)
+
+
+def test_rejected_rows_fail_a_stream_if_that_was_asked_for(
+    asked: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked["write_stream"].side_effect = write_batch(tmp_path / "out")
+    more = ["--out", str(tmp_path / "out"), "--checkpoint", "state", "--once"]
+    assert main(["stream", *INPUTS, *more, "--fail-on-rejected"]) == 1
+    said = capsys.readouterr()
+    assert "late: it came behind" in said.out
+    assert "starting Spark" in said.err
+
+
+def test_topics_are_read_and_written(
+    asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked["write_kafka"].return_value = Query()
+    kafka = ["--format", "kafka", "--bootstrap-servers", "broker:9092", "--extras", "class string"]
+    out = ["--out-topic", "outcomes", "--checkpoint", "state", "--trigger", "5 seconds"]
+    assert main(["stream", *INPUTS, *kafka, *out]) == 0
+    first, second = asked["from_kafka"].call_args_list
+    assert first.args[1:] == ("broker:9092", "in/o", "operations")
+    assert first.kwargs == {"extras": "class string", "starting": "earliest"}
+    assert second.kwargs["extras"] == ""
+    assert asked["write_kafka"].call_args.args[1:] == ("broker:9092", "outcomes", "state")
+    assert asked["write_kafka"].call_args.kwargs == {"trigger": "5 seconds"}
+    assert asked["settings"]["spark.jars.packages"] == on_spark.KAFKA_PACKAGE
+    assert "what waits is in state" in capsys.readouterr().out
+
+
+def test_ctrl_c_stops_the_query_and_says_how_far_it_came(
+    asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = Query(interrupted=True)
+    asked["write_stream"].side_effect = lambda *_, **options: (
+        options["on_batch"](0, {"expired": 7}) or query
+    )
+    assert main(["stream", *INPUTS, "--out", "out", "--checkpoint", "state"]) == 130
+    assert query.stopped
+    assert "1 batches" in (said := capsys.readouterr().err)
+    assert "7 expired; what waits is in state" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "either --out OUT or --out-topic TOPIC"),
+        (["--out", "a", "--out-topic", "b"], "either --out OUT or --out-topic TOPIC"),
+        (["--out", "a", "--format", "kafka"], "--bootstrap-servers"),
+        (["--out-topic", "a"], "--bootstrap-servers"),
+    ],
+)
+def test_what_is_missing_is_said_before_spark_is_started(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["stream", *INPUTS, "--checkpoint", "state", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+class Refused(Exception):
+    """Looks like one of Spark's errors, which carry a traceback of the worker's."""
+
+    __module__ = "pyspark.errors"
+
+
+def test_errors_of_ours_inside_of_sparks_are_told_in_one_line(
+    asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked["resolve_stream"].side_effect = Refused(
+        "[STREAM_FAILED] Query terminated with exception: An exception was raised:\n"
+        "Traceback (most recent call last):\n"
+        '  File "sinks.py", line 1, in write\n'
+        "sojourn.errors.SojournError: out holds the results of query 7; use another folder\n"
+    )
+    arguments = ["stream", *INPUTS, "--out", "out", "--checkpoint", "state", "--quiet"]
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("sojourn: out holds the results of query 7; use another folder")
+    assert said.count("\n") == 1
+    with pytest.raises(Refused):
+        main(["--traceback", *arguments])
