@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
 def java() -> None:
     """Skips what needs a Java, with the reason, where there is none to be had."""
+    need_java()
+
+
+@pytest.fixture(scope="session")
+def spark(java: None) -> SparkSession:
+    return shared_session()
+
+
+def need_java() -> None:
     pytest.importorskip("pyspark")
     from sojourn.spark.java import NoJava, find_java
 
@@ -25,11 +33,13 @@ def java() -> None:
         pytest.skip(str(error))
 
 
-@pytest.fixture(scope="session")
-def spark(java: None) -> Iterator[SparkSession]:
-    """Two cores and little memory, shared by the whole run: a session takes long to start."""
+@cache
+def shared_session() -> SparkSession:
+    """Two cores and little memory, for the whole run: a session takes long to start.
+
+    It ends with the process.
+    """
+    need_java()
     from sojourn.spark.session import local_session
 
-    session = local_session("local[2]", app_name="tests", driver_memory="1g")
-    yield session
-    session.stop()
+    return local_session("local[2]", app_name="tests", driver_memory="1g")

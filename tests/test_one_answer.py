@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 import rows_live
 import rows_oracle
+import spark_fixtures
 from rows_oracle import Answer, Row
 from rows_traces import Trace, random_trace
 
@@ -82,13 +83,25 @@ def by_replay(trace: Trace) -> Answer:
     return answer_of_tables(r.outcomes, r.pending, r.rejected)
 
 
+def by_spark_batch(trace: Trace) -> Answer:
+    from sojourn.spark import resolve
+
+    session = spark_fixtures.shared_session()
+    operations, signals, cancels = (session.createDataFrame(table) for table in trace.tables())
+    with resolve(operations, signals, cancels, trace.until_ms, partitions=3) as r:
+        return answer_of_tables(r.outcomes.toArrow(), r.pending.toArrow(), r.rejected.toArrow())
+
+
 # Small traces in which much meets, and a large one.
 EVERYTHING = (Traces(range(300), 300), Traces(range(1000, 1001), 20_000, span_ms=5000))
 # Clocks do not reach the ends of 64 bits.
 MODEST = (Traces(range(350), 300, extremes=False),)
+# A job of Spark's takes its time, however small it is.
+FEW = (Traces(range(5), 300), Traces(range(1000, 1006), 20_000, span_ms=5000))
 
 ENGINES = [
     Engine("replay", by_replay, EVERYTHING),
+    Engine("spark batch", by_spark_batch, FEW),
     Engine("purgatory", rows_live.resolve, MODEST, tells_condition=False),
 ]
 

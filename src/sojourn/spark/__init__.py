@@ -1,5 +1,7 @@
 """Operations as data on Spark: DataFrames in, DataFrames out, batch and streaming."""
 
+from sojourn.spark.batch import Resolution as Resolution  # outcomes, pending, rejected, all rows
+from sojourn.spark.batch import resolve as resolve  # whole DataFrames in, DataFrames out
 from sojourn.spark.session import local_session as local_session  # Spark on this machine, quiet
 from sojourn.spark.sinks import to_kafka as to_kafka  # outcomes as messages
 from sojourn.spark.sinks import write_kafka as write_kafka  # to a topic, at least once

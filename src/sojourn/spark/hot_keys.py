@@ -1,0 +1,147 @@
+"""The hot keys: a key with a large share of all rows is cut into slices by offset.
+
+A task has all rows of its keys. If one key has half of all rows, one task would carry half the
+job. So the rows of such a key are cut into slices, each about as large as a partition should be:
+
+    offset      0 ......... 4711 ......... 9120 .........      the cuts: 4711, 9120
+    slice            0              1              2
+
+A requirement is in the slice of its offset. Signals that fulfil it are those of its own slice
+with an offset not below its own, and all of the later slices. Of those only the earliest matters.
+So whoever sends signals to slice 2 tells slices 0 and 1 the earliest of what it sent, as a signal
+with the largest offset there is; and the task that has slice 0 need not know that it is one.
+
+Which keys are hot, and where to cut them, is seen from a sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sojourn.replay import rows
+from sojourn.spark import fingerprints
+
+Integers = npt.NDArray[np.int64]
+
+SAMPLE_SCHEMA = "key string, offset long, weight double"
+_SAMPLE = pa.schema([("key", pa.string()), ("offset", pa.int64()), ("weight", pa.float64())])
+# As many rows of a sample are kept of each input partition.
+_KEPT_ROWS = 1_000
+# With fewer rows in the sample nothing can be said, and little is at stake.
+_LEAST_ROWS = 500
+_LEAST_ROWS_OF_KEY = 30
+
+
+@dataclass(frozen=True, slots=True)
+class HotKeys:
+    """The hot keys by fingerprint, each with its cuts: n of them make n + 1 slices.
+
+    Two keys with one fingerprint are cut in the same places, which does no harm.
+    """
+
+    cuts: dict[int, Integers] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.cuts)
+
+    def partitions(
+        self, words: fingerprints.Words, offsets: Integers, count: int
+    ) -> npt.NDArray[np.uint16]:
+        """Return the partition of each row, given the fingerprint of its key."""
+        partitions = fingerprints.partitions(words, count)
+        for word, cuts in self.cuts.items():
+            hot = np.flatnonzero(words == np.uint64(word))
+            if len(hot):
+                slices = np.searchsorted(cuts, offsets[hot], side="right")
+                partitions[hot] = self._partition_of_slices(word, count)[slices]
+        return partitions
+
+    def later(
+        self,
+        words: fingerprints.Words,
+        keys: pa.Array,
+        offsets: Integers,
+        at_ms: Integers,
+        count: int,
+    ) -> Iterator[tuple[int, list[pa.Array]]]:
+        """Tell each slice the earliest of these signals among later slices: to which partition,
+        and the signals (key, offset, at_ms)."""
+        for word, cuts in self.cuts.items():
+            hot = np.flatnonzero(words == np.uint64(word))
+            if not len(hot):
+                continue
+            partition_of_slices = self._partition_of_slices(word, count)
+            names = keys.take(pa.array(hot)).dictionary_encode()
+            for code, name in enumerate(names.dictionary):
+                of_key = hot[names.indices.to_numpy() == code]
+                slices = np.searchsorted(cuts, offsets[of_key], side="right")
+                earliest = np.full(len(cuts) + 1, rows.MOST, dtype=np.int64)
+                seen = np.zeros(len(cuts) + 1, dtype=np.bool_)
+                np.minimum.at(earliest, slices, at_ms[of_key])
+                seen[slices] = True
+                earliest = np.minimum.accumulate(earliest[::-1])[::-1]
+                seen = np.logical_or.accumulate(seen[::-1])[::-1]
+                for n in np.flatnonzero(seen[1:]).tolist():
+                    yield (
+                        int(partition_of_slices[n]),
+                        [
+                            pa.array([name.as_py()], pa.string()),
+                            pa.array([rows.MOST], pa.int64()),
+                            pa.array([earliest[n + 1]], pa.int64()),
+                        ],
+                    )
+
+    def _partition_of_slices(self, word: int, count: int) -> npt.NDArray[np.uint16]:
+        """Slices go to partitions side by side, the first to where the key would go."""
+        home = int(fingerprints.partitions(np.array([word], dtype=np.uint64), count)[0])
+        return ((home + np.arange(len(self.cuts[word]) + 1)) % count).astype(np.uint16)
+
+
+def keep_some(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Keep a few rows of a partition (key, offset), and say for how many each stands.
+
+    The rows are a sample already; this bounds what goes to the driver.
+    """
+    random = np.random.default_rng(0)
+    table = pa.Table.from_batches(list(batches), _SAMPLE.remove(2))
+    table = table.drop_null()
+    seen = len(table)
+    if seen > _KEPT_ROWS:
+        table = table.take(pa.array(np.sort(random.choice(seen, _KEPT_ROWS, replace=False))))
+    weights = np.full(len(table), seen / max(len(table), 1))
+    table = table.append_column(_SAMPLE.field("weight"), pa.array(weights))
+    yield from table.combine_chunks().to_batches()
+
+
+def hot_keys(sample: pa.Table, partitions: int) -> HotKeys:
+    """Return the keys that have more than half of what a partition should have.
+
+    Each is cut so that a slice has about half of it.
+    """
+    sample = sample.combine_chunks()
+    if len(sample) < _LEAST_ROWS or partitions < 2:
+        return HotKeys()
+    names = sample["key"].chunk(0).dictionary_encode()
+    codes = names.indices.to_numpy()
+    offsets = sample["offset"].to_numpy()
+    weights = sample["weight"].to_numpy()
+    of_key = np.bincount(codes, weights)
+    rows_of_key = np.bincount(codes)
+    share = of_key / of_key.sum() * partitions
+    cuts = {}
+    for code in np.flatnonzero((share > 0.5) & (rows_of_key >= _LEAST_ROWS_OF_KEY)).tolist():
+        slices = min(partitions, int(np.ceil(2 * share[code])), int(rows_of_key[code]) // 10)
+        mine = codes == code
+        order = np.argsort(offsets[mine], kind="stable")
+        heaped = np.cumsum(weights[mine][order])
+        at = np.searchsorted(heaped, heaped[-1] * np.arange(1, slices) / slices)
+        where = np.unique(offsets[mine][order][at])
+        if len(where):
+            word = fingerprints.of_texts(names.dictionary.slice(code, 1))[0][0]
+            cuts[int(word)] = where
+    return HotKeys(cuts)
