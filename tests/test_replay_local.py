@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from conftest import FreshPython
 
 from sojourn import replay
 from sojourn.errors import BadTable, OutOfRange, WrongType
@@ -294,3 +295,10 @@ def test_an_extra_column_with_the_name_of_an_outcome_is_an_error() -> None:
     rows = [operation(("k", 0)) | {"status": "new"}]
     with pytest.raises(BadTable, match=r"rename it, e\.g\. to 'operation_status'"):
         replay.resolve(pa.Table.from_pylist(rows), SIGNALS.empty_table())
+
+
+def test_without_arrow_the_import_says_what_to_install(fresh_python: FreshPython) -> None:
+    run = fresh_python("import sys; sys.modules['pyarrow'] = None; import sojourn.replay")
+    assert "sojourn.replay needs pyarrow and numpy, and pyarrow is not installed" in run.stderr
+    assert "pip install sojourn[replay]" in run.stderr
+    assert fresh_python("import sys, sojourn; assert 'pyarrow' not in sys.modules").returncode == 0
