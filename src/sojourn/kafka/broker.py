@@ -1,0 +1,129 @@
+"""A broker: who answers which API, on which door.
+
+A handler is called as `handle(request, reply, context)`: `request` as kio read it, `reply` to
+be called once with the answer's fields, now or later and from any thread. Handlers run on the
+listener's thread with the cluster's agenda held, and never block: what has to wait is a
+`DelayedRequest` in a purgatory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sojourn._log import log
+from sojourn.kafka import wire
+from sojourn.kafka.listener import Door
+
+if TYPE_CHECKING:
+    from sojourn.kafka.cluster import Cluster
+    from sojourn.kafka.configs import Settings
+    from sojourn.kafka.connection import Connection
+    from sojourn.kafka.listener import Listener
+
+
+class Context(NamedTuple):
+    """Who asks, and whom."""
+
+    api_version: int
+    client_id: str
+    client_host: str
+    connection_id: int
+    broker: Broker
+
+
+class Reply:
+    """Answers one request, once."""
+
+    __slots__ = ("_api", "_connection", "_correlation_id", "_done")
+
+    def __init__(self, connection: Connection, api: wire.Api, correlation_id: int) -> None:
+        self._connection = connection
+        self._api = api
+        self._correlation_id = correlation_id
+        self._done = False
+
+    def __call__(self, fields: wire.Fields) -> None:
+        """Send the answer. A second answer is dropped, and logged."""
+        if self._claim():
+            try:
+                frame = self._api.encode(self._correlation_id, fields)
+            except Exception:
+                log.exception("kafka: the answer to %r cannot be written", self._api)
+                self._connection.close_soon()
+            else:
+                self._connection.send(frame)
+
+    def nothing(self) -> None:
+        """The request is to have no answer; the connection goes on with the next one."""
+        if self._claim():
+            self._connection.send(None)
+
+    def hang_up(self) -> None:
+        """Close the connection instead of answering."""
+        if self._claim():
+            self._connection.close_soon()
+
+    def _claim(self) -> bool:
+        if self._done:
+            log.error("kafka: %r was answered twice; the second answer is dropped", self._api)
+            return False
+        self._done = True
+        return True
+
+
+Handler = Callable[[Any, Reply, Context], None]
+
+
+class Broker:
+    """One broker of a cluster: an id, a door, settings and handlers."""
+
+    def __init__(
+        self, broker_id: int, cluster: Cluster, listener: Listener, port: int, settings: Settings
+    ) -> None:
+        self.id = broker_id
+        self.cluster = cluster
+        self.settings = settings
+        self.is_alive = False
+        self.handlers: dict[str, Handler] = {}
+        self.door = Door(listener, port, self._serve)
+
+    @property
+    def host(self) -> str:
+        return self.door.host
+
+    @property
+    def port(self) -> int:
+        return self.door.port
+
+    def register(self, handlers: Mapping[str, Handler]) -> None:
+        """Serve these APIs, and advertise them."""
+        for name in handlers:
+            if name not in wire.VERSIONS:
+                raise ValueError(f"{name!r} has no entry in wire.VERSIONS")
+        self.handlers.update(handlers)
+
+    def _serve(self, connection: Connection, request: wire.Request) -> None:
+        api = request.api
+        handle = self.handlers.get(api.name)
+        if handle is None:
+            log.warning("kafka: broker %d does not serve %s; connection closed", self.id, api.name)
+            connection.close()
+            return
+        reply = Reply(connection, api, request.correlation_id)
+        context = Context(api.version, request.client_id, connection.host, connection.number, self)
+        try:
+            with self.cluster.agenda:
+                handle(request.payload, reply, context)
+        except Exception:
+            log.exception(
+                "kafka: broker %d could not handle %s version %d; connection closed",
+                self.id,
+                api.name,
+                api.version,
+            )
+            connection.close()
+
+    def __repr__(self) -> str:
+        state = "" if self.is_alive else " stopped"
+        return f"<Broker {self.id} at {self.host}:{self.port}{state}>"

@@ -1,0 +1,188 @@
+"""One client's connection: frames in, one request at a time, answers out in the same order.
+
+    reading --(a whole frame)--> answering --(reply)--> writing --(all sent)--> reading
+                                     |
+                                     +-- a request that waits stays here; reading goes on only
+                                         when it has been answered
+
+One request at a time is what Kafka's brokers do: it keeps answers in order without a queue, and
+bounds what a connection can hold to one request, one answer and one read. A client that sends
+on, or does not read, is simply not read from. Only the listener's thread touches the socket;
+`send` and `close_soon` may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sojourn._log import log
+from sojourn.kafka import wire
+
+if TYPE_CHECKING:
+    from sojourn.kafka.listener import Listener
+
+#: What Kafka calls socket.request.max.bytes.
+REQUEST_MAX_BYTES = 100 * 1024 * 1024
+
+_READ = selectors.EVENT_READ
+_WRITE = selectors.EVENT_WRITE
+
+
+class Connection:
+    """A socket, what has been read of the next frame, and what is yet to be sent."""
+
+    def __init__(
+        self,
+        number: int,
+        sock: socket.socket,
+        listener: Listener,
+        serve: Callable[[Connection, wire.Request], None],
+        scratch: bytearray,
+        request_max_bytes: int,
+    ) -> None:
+        self.number = number
+        self.host = sock.getpeername()[0]
+        self.is_open = True
+        self._sock = sock
+        self._listener = listener
+        self._serve = serve
+        self._scratch = memoryview(scratch)
+        self._request_max_bytes = request_max_bytes
+        self._received = bytearray()
+        self._answering = False
+        self._unsent: memoryview | None = None
+        self._interest = _READ
+        listener.register(sock, _READ, self.on_event)
+
+    # From any thread.
+
+    def send(self, frame: bytes | None) -> None:
+        """Answer the request being answered; None if it is to have no answer."""
+        # Later even on the listener's own thread: the caller may hold the cluster's lock.
+        self._listener.call_soon(lambda: self._answered(frame))
+
+    def close_soon(self) -> None:
+        """Close the connection, shortly."""
+        self._listener.call_soon(self.close)
+
+    # On the listener's thread.
+
+    def on_event(self, events: int) -> None:
+        """The socket is ready."""
+        try:
+            if events & _WRITE:
+                self._flush()
+            if events & _READ and self.is_open:
+                self._receive()
+            self._serve_received()
+        except OSError as error:
+            log.debug("kafka: connection %d from %s: %s", self.number, self.host, error)
+            self.close()
+
+    def close(self) -> None:
+        if not self.is_open:
+            return
+        self.is_open = False
+        self._listener.unregister(self._sock)
+        with contextlib.suppress(OSError):
+            self._sock.close()
+        self._received = bytearray()
+        self._unsent = None
+
+    def _receive(self) -> None:
+        if self._answering:  # it can wait; look again when the answer is out
+            self._listen(self._interest & ~_READ)
+            return
+        size = 1
+        while size and not self._frame_end():
+            try:
+                size = self._sock.recv_into(self._scratch)
+            except BlockingIOError:
+                return
+            self._received += self._scratch[:size]
+            if size < len(self._scratch):
+                break
+        if not size:
+            self.close()
+
+    def _frame_end(self) -> int:
+        """Where the first frame received ends; 0 if it is not all there."""
+        received = self._received
+        if len(received) < 4:
+            return 0
+        size = int.from_bytes(received[:4], "big", signed=True)
+        if not 0 <= size <= self._request_max_bytes:
+            log.warning(
+                "kafka: connection %d from %s announces a request of %d bytes, at most %d are "
+                "taken; it is closed",
+                self.number,
+                self.host,
+                size,
+                self._request_max_bytes,
+            )
+            raise ConnectionError("oversized request")
+        return 4 + size if len(received) >= 4 + size else 0
+
+    def _serve_received(self) -> None:
+        """Serve the frames that are there, as long as each is answered at once."""
+        while self.is_open and not self._answering:
+            end = self._frame_end()
+            if not end:
+                self._listen(self._interest | _READ)
+                return
+            frame = bytes(memoryview(self._received)[4:end])
+            del self._received[:end]
+            request = self._read_request(frame)
+            if request is not None:
+                self._answering = True
+                self._serve(self, request)
+
+    def _read_request(self, frame: bytes) -> wire.Request | None:
+        try:
+            return wire.read_request(frame)
+        except wire.UnknownVersion as error:
+            if error.name == "api_versions":
+                self._answering = True
+                answer = {"error_code": wire.ErrorCode.unsupported_version, "api_keys": []}
+                self.send(wire.api("api_versions", 0).encode(error.correlation_id, answer))
+                return None
+            self._refuse(error)
+        except wire.BadFrame as error:
+            self._refuse(error)
+        return None
+
+    def _refuse(self, error: wire.BadFrame) -> None:
+        log.warning("kafka: connection %d from %s: %s; it is closed", self.number, self.host, error)
+        self.close()
+
+    def _answered(self, frame: bytes | None) -> None:
+        if self.is_open and self._answering:
+            if frame is None:
+                self._answering = False
+            else:
+                self._unsent = memoryview(frame)
+            self.on_event(_WRITE)
+
+    def _flush(self) -> None:
+        unsent = self._unsent
+        if unsent is None:
+            return
+        while unsent:
+            try:
+                unsent = unsent[self._sock.send(unsent) :]
+            except BlockingIOError:
+                self._unsent = unsent
+                self._listen(self._interest | _WRITE)
+                return
+        self._unsent = None
+        self._answering = False
+        self._listen(self._interest & ~_WRITE)
+
+    def _listen(self, interest: int) -> None:
+        if interest != self._interest and self.is_open:
+            self._interest = interest
+            self._listener.modify(self._sock, interest, self.on_event)

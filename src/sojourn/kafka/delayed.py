@@ -1,0 +1,23 @@
+"""A request that waits: a delayed operation whose callbacks all run on the cluster's agenda."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.operation import DelayedOperation
+
+if TYPE_CHECKING:
+    from sojourn.kafka.agenda import Agenda
+
+
+class DelayedRequest(DelayedOperation):
+    """Waits like any operation; `try_complete`, `on_complete` and `on_expiration` run locked."""
+
+    def __init__(self, timeout_ms: int, agenda: Agenda) -> None:
+        super().__init__(timeout_ms, lock=agenda)
+        self.agenda = agenda
+
+    def run(self) -> None:
+        """Expire, with the agenda held."""
+        with self.agenda:
+            super().run()

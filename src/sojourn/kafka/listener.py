@@ -1,0 +1,209 @@
+"""The listener: one thread that does all the socket work of a cluster.
+
+It sleeps in `select` and is woken by sockets or by `call_soon`. What it calls never blocks
+longer than the cluster's lock is held. An error in one connection ends that connection alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import selectors
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from sojourn._log import log
+from sojourn.kafka import wire
+from sojourn.kafka.connection import REQUEST_MAX_BYTES, Connection
+
+_SCRATCH_BYTES = 1 << 20
+_BACKLOG = 128
+
+
+class Listener:
+    """Accepts connections for every broker of a cluster and moves their bytes."""
+
+    def __init__(self, host: str = "127.0.0.1", request_max_bytes: int = REQUEST_MAX_BYTES) -> None:
+        self.host = host
+        self.request_max_bytes = request_max_bytes
+        self._selector = selectors.DefaultSelector()
+        self._woken, self._bell = socket.socketpair()
+        self._woken.setblocking(False)
+        self._bell.setblocking(False)
+        self._soon: deque[Callable[[], object]] = deque()
+        self._scratch = bytearray(_SCRATCH_BYTES)
+        self._connections = 0
+        self._stopping = False
+        self._selector.register(self._woken, selectors.EVENT_READ, self._hear)
+        self._thread = threading.Thread(target=self._run, name="sojourn-kafka-io", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_current_thread(self) -> bool:
+        return threading.get_ident() == self._thread.ident
+
+    def call_soon(self, step: Callable[[], object]) -> None:
+        """Have the step done on the listener's thread. Any thread may ask."""
+        self._soon.append(step)
+        if self.is_current_thread:  # which looks before it sleeps
+            return
+        with contextlib.suppress(OSError):  # full: it is awake anyway; closed: nobody listens
+            self._bell.send(b"\0")
+
+    def call(self, step: Callable[[], object]) -> None:
+        """Have the step done on the listener's thread and wait for that."""
+        done = threading.Event()
+
+        def do() -> None:
+            try:
+                step()
+            finally:
+                done.set()
+
+        if self.is_current_thread:
+            step()
+        else:
+            self.call_soon(do)
+            done.wait()
+
+    def close(self) -> None:
+        """Close every socket and end the thread."""
+        self._stopping = True
+        self.call_soon(lambda: None)
+        self._thread.join()
+
+    # On the listener's thread, for connections and doors.
+
+    def register(self, sock: socket.socket, events: int, on_event: Callable[[int], None]) -> None:
+        self._selector.register(sock, events, on_event)
+
+    def modify(self, sock: socket.socket, events: int, on_event: Callable[[int], None]) -> None:
+        if events:
+            try:
+                self._selector.modify(sock, events, on_event)
+            except KeyError:
+                self._selector.register(sock, events, on_event)
+        else:
+            self._selector.unregister(sock)
+
+    def unregister(self, sock: socket.socket) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(sock)
+
+    def connect(
+        self, sock: socket.socket, serve: Callable[[Connection, wire.Request], None]
+    ) -> Connection:
+        self._connections += 1
+        return Connection(
+            self._connections, sock, self, serve, self._scratch, self.request_max_bytes
+        )
+
+    def _run(self) -> None:
+        while not self._stopping:
+            for key, events in self._selector.select():
+                self._call(key.data, events)
+            while self._soon:
+                self._call_soon(self._soon.popleft())
+        for key in list(self._selector.get_map().values()):
+            key.fileobj.close()  # type: ignore[union-attr]
+        self._selector.close()
+        self._bell.close()
+
+    def _call(self, on_event: Callable[[int], None], events: int) -> None:
+        try:
+            on_event(events)
+        except Exception:
+            log.exception("kafka: a socket's event raised; the others go on")
+
+    def _call_soon(self, step: Callable[[], object]) -> None:
+        try:
+            step()
+        except Exception:
+            log.exception("kafka: %r raised on the listener's thread, which goes on", step)
+
+    def _hear(self, events: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._woken.recv(4096):
+                pass
+
+
+class Door:
+    """One broker's listening socket. While shut it keeps its port, and refuses connections."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        port: int,
+        serve: Callable[[Connection, wire.Request], None],
+    ) -> None:
+        self._listener = listener
+        self._serve = serve
+        self._sock = self._bound(port)
+        self.host = listener.host
+        self.port: int = self._sock.getsockname()[1]
+        self._inside: set[Connection] = set()
+        self._is_open = False
+
+    def open(self) -> None:
+        """Take connections. From any thread."""
+        self._listener.call(self._open)
+
+    def shut(self) -> None:
+        """Take no more, and close those that there are. From any thread."""
+        self._listener.call(self._shut)
+
+    @property
+    def connections(self) -> int:
+        return sum(connection.is_open for connection in list(self._inside))
+
+    def _bound(self, port: int) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self._listener.host else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setblocking(False)
+        try:
+            sock.bind((self._listener.host, port))
+        except OSError:
+            sock.close()
+            raise
+        return sock
+
+    def _open(self) -> None:
+        if not self._is_open:
+            self._is_open = True
+            self._sock.listen(_BACKLOG)
+            self._listener.register(self._sock, selectors.EVENT_READ, self._accept)
+
+    def _shut(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._listener.unregister(self._sock)
+            self._sock.close()
+            self._sock = self._bound(self.port)
+        for connection in self._inside:
+            connection.close()
+        self._inside.clear()
+
+    def close(self) -> None:
+        """Shut it for good. From any thread."""
+        self.shut()
+        self._sock.close()
+
+    def _accept(self, events: int) -> None:
+        try:
+            sock, _ = self._sock.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                log.warning("kafka: out of file descriptors; a client has to wait")
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._inside = {connection for connection in self._inside if connection.is_open}
+        try:
+            self._inside.add(self._listener.connect(sock, self._serve))
+        except OSError:  # gone before we looked
+            sock.close()

@@ -1,0 +1,259 @@
+"""The wire: frames to requests and answers to frames, and the only file that knows kio.
+
+A request frame, after its four bytes of length:
+
+    api key (2) | api version (2) | correlation id (4) | client id | tags | the request itself
+
+kio has one class for each version of each message. Handlers should not care, so they get the
+request as kio read it and answer with plain fields by name, nested as dictionaries and lists:
+
+    reply({"topics": [{"name": "t", "error_code": ErrorCode.none}]})
+
+`Api.encode` makes the version's own class of it: fields that this version lacks are left out,
+those not given take the protocol's default (or null, zero, no error). A name that no version
+has is a mistake of ours and raises. Durations are milliseconds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import io
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.errors import ErrorCode as ErrorCode
+from kio.schema.index import api_key_map
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import DecodeError
+
+from sojourn.errors import SojournError
+
+#: An answer: fields by name.
+Fields = Mapping[str, Any]
+
+#: The versions we can serve. Whether we do depends on who has registered a handler.
+VERSIONS: Mapping[str, tuple[int, int]] = {
+    "produce": (3, 11),
+    "fetch": (4, 17),
+    "list_offsets": (1, 9),
+    "metadata": (0, 12),
+    "offset_commit": (2, 9),
+    "offset_fetch": (1, 9),
+    "find_coordinator": (0, 6),
+    "join_group": (0, 9),
+    "heartbeat": (0, 4),
+    "leave_group": (0, 5),
+    "sync_group": (0, 5),
+    "describe_groups": (0, 5),
+    "list_groups": (0, 5),
+    "api_versions": (0, 4),
+    "create_topics": (2, 7),
+    "delete_topics": (1, 6),
+    "delete_records": (0, 2),
+    "init_producer_id": (0, 5),
+    "offset_for_leader_epoch": (2, 4),
+    "describe_configs": (1, 4),
+    "alter_configs": (0, 2),
+    "create_partitions": (0, 3),
+    "delete_groups": (0, 2),
+    "elect_leaders": (0, 2),
+    "incremental_alter_configs": (0, 1),
+    "offset_delete": (0, 0),
+    "describe_cluster": (0, 1),
+}
+
+API_KEYS: Mapping[str, int] = {name: key for key, name in api_key_map.items()}
+
+_START = struct.Struct(">hhi")
+
+
+class BadFrame(SojournError, ValueError):
+    """The bytes are no request that we can answer; the connection they came on is closed."""
+
+
+class Request(NamedTuple):
+    """A frame, read."""
+
+    api: Api
+    correlation_id: int
+    client_id: str
+    payload: Any
+
+
+class Api:
+    """One version of one API: reads its requests and writes its responses."""
+
+    __slots__ = ("_build", "_header", "_read", "_read_header", "_write", "key", "name", "version")
+
+    def __init__(self, name: str, version: int) -> None:
+        self.name = name
+        self.key = API_KEYS[name]
+        self.version = version
+        request = load_request_schema(self.key, version)
+        response = load_response_schema(self.key, version)
+        self._read_header = entity_reader(request.__header_schema__)
+        self._read = entity_reader(request)
+        self._header = b"\0" if response.__header_schema__.__flexible__ else b""
+        self._build = _builder(response, _known_fields(name))
+        self._write = entity_writer(response)
+
+    def read(self, frame: bytes) -> Request:
+        """Read a request, its length cut off."""
+        try:
+            header, size = self._read_header(frame, 0)
+            payload, _ = self._read(frame, size)
+        except (DecodeError, ValueError, OverflowError) as error:
+            raise BadFrame(f"{self.name} version {self.version}: {error}") from error
+        return Request(self, header.correlation_id, header.client_id or "", payload)
+
+    def encode(self, correlation_id: int, fields: Fields) -> bytes:
+        """Write the answer as a frame, its length in front."""
+        buffer = io.BytesIO()
+        buffer.write(bytes(4))
+        buffer.write(correlation_id.to_bytes(4, "big", signed=True))
+        buffer.write(self._header)
+        self._write(buffer, self._build(fields))
+        size = buffer.tell() - 4
+        buffer.seek(0)
+        buffer.write(size.to_bytes(4, "big"))
+        return buffer.getvalue()
+
+    def __repr__(self) -> str:
+        return f"<Api {self.name} version {self.version}>"
+
+
+class UnknownVersion(BadFrame):
+    """A version that we do not serve; of `api_versions` it can be answered all the same."""
+
+    def __init__(self, name: str, version: int, correlation_id: int) -> None:
+        super().__init__(f"{name} version {version} is not served")
+        self.name = name
+        self.correlation_id = correlation_id
+
+
+def read_request(frame: bytes) -> Request:
+    """Read a frame, its length cut off; raises `BadFrame`."""
+    if len(frame) < _START.size:
+        raise BadFrame(f"a request of {len(frame)} bytes is shorter than any header")
+    key, version, correlation_id = _START.unpack_from(frame)
+    name = api_key_map.get(key)
+    if name is None or name not in VERSIONS:
+        raise BadFrame(f"API key {key} is not served")
+    low, high = VERSIONS[name]
+    if not low <= version <= high:
+        raise UnknownVersion(name, version, correlation_id)
+    return api(name, version).read(frame)
+
+
+_apis: dict[tuple[str, int], Api] = {}
+
+
+def api(name: str, version: int) -> Api:
+    """The API of this name and version, made when first asked for."""
+    found = _apis.get((name, version))
+    if found is None:
+        found = _apis[name, version] = Api(name, version)
+    return found
+
+
+def milliseconds(duration: datetime.timedelta) -> int:
+    """A duration as kio reads it, in whole milliseconds."""
+    return round(duration / datetime.timedelta(milliseconds=1))
+
+
+# From fields to kio's classes.
+
+
+def _known_fields(name: str) -> frozenset[str]:
+    """Every field name that any version of this response has, at any depth."""
+    known: set[str] = set()
+
+    def note(entity: Any) -> None:
+        for field in dataclasses.fields(entity):
+            known.add(field.name)
+            nested = _nested(field.type)
+            if nested is not None:
+                note(nested)
+
+    low, high = VERSIONS[name]
+    for version in range(low, high + 1):
+        note(load_response_schema(API_KEYS[name], version))
+    return frozenset(known)
+
+
+def _nested(annotation: Any) -> Any:
+    """The class of an entity, or of those in a tuple, possibly null; None for anything else."""
+    if dataclasses.is_dataclass(annotation):
+        return annotation
+    for argument in getattr(annotation, "__args__", ()):
+        found = _nested(argument)
+        if found is not None:
+            return found
+    return None
+
+
+def _is_tuple(annotation: Any) -> bool:
+    if getattr(annotation, "__origin__", None) is tuple:
+        return True
+    return any(_is_tuple(argument) for argument in getattr(annotation, "__args__", ()))
+
+
+def _is_nullable(annotation: Any) -> bool:
+    return type(None) in getattr(annotation, "__args__", ())
+
+
+def _builder(entity: Any, known: frozenset[str]) -> Callable[[Fields], Any]:
+    converters: dict[str, Callable[[Any], Any]] = {}
+    defaults: dict[str, Any] = {}
+    for field in dataclasses.fields(entity):
+        converters[field.name] = _converter(field, known)
+        if field.default is dataclasses.MISSING:
+            kafka_type = field.metadata.get("kafka_type", "")
+            if _is_nullable(field.type):
+                defaults[field.name] = None
+            elif kafka_type.startswith("timedelta"):
+                defaults[field.name] = datetime.timedelta()
+            elif kafka_type == "error_code":
+                defaults[field.name] = ErrorCode.none
+            elif _is_tuple(field.type):
+                defaults[field.name] = ()
+
+    def build(fields: Fields) -> Any:
+        values = dict(defaults)
+        for name, value in fields.items():
+            convert = converters.get(name)
+            if convert is not None:
+                values[name] = convert(value)
+            elif name not in known:
+                raise TypeError(f"no version of {entity.__name__} has a field {name!r}")
+        return entity(**values)
+
+    return build
+
+
+def _converter(field: dataclasses.Field[Any], known: frozenset[str]) -> Callable[[Any], Any]:
+    nested = _nested(field.type)
+    kafka_type = field.metadata.get("kafka_type", "")
+    if nested is not None:
+        build = _builder(nested, known)
+        if _is_tuple(field.type):
+            return lambda values: None if values is None else tuple(map(build, values))
+        return lambda value: None if value is None else build(value)
+    if _is_tuple(field.type):
+        return lambda values: None if values is None else tuple(values)
+    if kafka_type.startswith("timedelta"):
+        return lambda ms: datetime.timedelta(milliseconds=ms)
+    if kafka_type == "datetime_i64":
+        return _as_datetime
+    if kafka_type == "error_code":
+        return ErrorCode
+    return lambda value: value
+
+
+def _as_datetime(ms: int) -> datetime.datetime | None:
+    if ms < 0:
+        return None
+    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
