@@ -3,7 +3,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 DEMO := build/demo
-SOURCES := pyproject.toml setup.py $(shell find src -name '*.pxd' -o -name '*.py')
+# What is compiled; the rest of the package is used where it lies.
+TYPES := $(shell find src -name '*.pxd')
+SOURCES := pyproject.toml setup.py $(TYPES) $(wildcard $(TYPES:.pxd=.py))
 
 .PHONY: setup demo watch test check bench nightly clean
 

@@ -20,6 +20,11 @@ def asked(name: str) -> bool:
 class CompileOrGoWithout(build_ext):
     """Compile all modules or, if that fails, none: compiled ones need each other."""
 
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        if self.editable_mode:  # keep what was built, and build again only what changed
+            self.build_lib, self.build_temp = "build/editable", "build/objects"
+
     def run(self) -> None:
         try:
             super().run()
