@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -157,7 +156,7 @@ def _here(args: argparse.Namespace, progress: Progress) -> Stays:
 
 
 def _on_spark(args: argparse.Namespace, progress: Progress) -> Stays:
-    on_spark: Any = import_module("sojourn.spark")
+    import sojourn.spark as on_spark
     from sojourn import report
 
     progress.step("starting Spark")

@@ -1,0 +1,43 @@
+"""`sojourn replay` gives the same answer on Spark as in this process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from sojourn import sample
+from sojourn.cli import main
+
+pytest.importorskip("pyspark", reason="this needs PySpark")
+
+
+def answer(out: Path, part: str) -> list[dict[str, Any]]:
+    rows = pq.read_table(out / part).to_pylist()
+    return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+
+
+def test_json_lines_are_replayed_on_spark_as_here(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sample.write(sample.make(400, seed=5), tmp_path, format="json", files=2)
+    with (tmp_path / "signals" / "part-00001.json").open("a", encoding="utf-8") as lines:
+        lines.write('{"key": "a", "offset": 1, "at_m\n')
+    inputs = [str(tmp_path / "operations"), str(tmp_path / "signals")]
+    common = ["replay", *inputs, "--cancels", str(tmp_path / "cancels"), "--json"]
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert main([*common, "--out", str(here)]) == 0
+    expected = json.loads(capfd.readouterr().out)
+    assert main([*common, "--out", str(there), "--master", "local[2]"]) == 0
+    told = capfd.readouterr()
+    said = json.loads(told.out)
+    assert "replaying on Spark" in told.err
+    assert "WARN" not in told.err
+    for name in ("operations", "completed", "expired", "cancelled", "pending", "rejected_rows"):
+        assert said[name] == expected[name]
+    assert said["engine"] == "spark"
+    assert answer(there, "outcomes") == answer(here, "outcomes")
+    assert not (there / "_writing").exists()
