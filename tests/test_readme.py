@@ -17,6 +17,8 @@ import pytest
 import sojourn
 import sojourn.aio
 import sojourn.errors
+import sojourn.replay
+import sojourn.spark
 
 if TYPE_CHECKING:
     import types
@@ -83,12 +85,13 @@ def test_links_between_pages_lead_somewhere(page: str) -> None:
 
 def public(module: types.ModuleType) -> set[str]:
     """The names a module offers: not its submodules, not what it imports for itself."""
+    own = f"{module.__name__}."
     return {
         name
         for name, value in vars(module).items()
         if not name.startswith("_")
         and not inspect.ismodule(value)
-        and (module is sojourn or getattr(value, "__module__", None) == module.__name__)
+        and (module is sojourn or f"{getattr(value, '__module__', '')}.".startswith(own))
     }
 
 
@@ -99,7 +102,9 @@ def sections() -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-@pytest.mark.parametrize("module", [sojourn, sojourn.aio, sojourn.errors])
+@pytest.mark.parametrize(
+    "module", [sojourn, sojourn.aio, sojourn.errors, sojourn.replay, sojourn.spark]
+)
 def test_every_public_name_has_a_section_in_the_api_page(module: types.ModuleType) -> None:
     names = public(module)
     assert names
