@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _TOLD = ("table", "reason", "row")
+_STATUSES = ("completed", "expired", "cancelled", "rejected")
 
 Counts = dict[str, int]
 
@@ -101,32 +102,37 @@ class _Folders:
         self._on_batch = on_batch
 
     def __call__(self, batch: DataFrame, number: int) -> None:
+        from pyspark.sql import Observation
         from pyspark.sql import functions as F
 
         files = _Files(batch, self._path)
         self._claim(batch, files)
-        batch.persist()
+        # Counted on the way, which saves a job; kept, since there are two places to go to.
+        counted = Observation()
+        each = [F.count(F.when(F.col("status") == s, 1)).alias(s) for s in _STATUSES]
+        kept = batch.observe(counted, *each).persist()
         try:
-            counts = {
-                row["status"]: row["count"] for row in batch.groupBy("status").count().collect()
-            }
-            rejected = counts.get("rejected", 0)
             is_rejected = F.col("status") == "rejected"
-            if number == 0 or sum(counts.values()) > rejected:
-                self._put(files, "outcomes", number, batch.where(~is_rejected).drop(*_TOLD))
+            self._aside("outcomes", number, kept.where(~is_rejected).drop(*_TOLD))
+            counts: Counts = counted.get
+            rejected = counts["rejected"]
             if number == 0 or rejected:
-                self._put(files, "rejected", number, batch.where(is_rejected).select(*_TOLD))
+                self._aside("rejected", number, kept.where(is_rejected).select(*_TOLD))
+                self._place(files, "rejected", number)
+            if number == 0 or sum(counts.values()) > rejected:
+                self._place(files, "outcomes", number)
         finally:
-            batch.unpersist()
+            kept.unpersist()
         if self._on_batch is not None:
             self._on_batch(number, counts)
 
-    def _put(self, files: _Files, name: str, number: int, part: DataFrame) -> None:
-        place = f"{name}/batch={number}"
-        if files.exists(place):
-            return
-        part.write.mode("overwrite").format(self._format).save(f"{self._path}/_staging/{place}")
-        files.move(f"_staging/{place}", place)
+    def _aside(self, name: str, number: int, part: DataFrame) -> None:
+        aside = f"{self._path}/_staging/{name}/batch={number}"
+        part.write.mode("overwrite").format(self._format).save(aside)
+
+    def _place(self, files: _Files, name: str, number: int) -> None:
+        if not files.exists(f"{name}/batch={number}"):
+            files.move(f"_staging/{name}/batch={number}", f"{name}/batch={number}")
 
     def _claim(self, batch: DataFrame, files: _Files) -> None:
         """See that the folder is of this query: its batches are told apart by number alone."""
