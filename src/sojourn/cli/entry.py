@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Sequence
 
-from sojourn.cli import replay, report, sample, stream
+from sojourn.cli import kafka, replay, report, sample, stream
 from sojourn.errors import SojournError
 
 OK, REJECTED, BAD, INTERRUPTED = 0, 1, 2, 130
@@ -22,6 +22,7 @@ examples:
   sojourn sample shop                                 # half a million operations, two days
   sojourn replay shop/operations shop/signals --cancels shop/cancels --out answers --report
   sojourn report answers -o report.html
+  sojourn kafka --brokers 3 --port 9092               # a cluster to test Kafka clients with
 
 exit status: 0 fine, 1 rows were rejected and --fail-on-rejected was given,
 2 bad usage or input, 130 interrupted
@@ -68,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         "--traceback", action="store_true", help="show where in the program an error arose"
     )
     commands = parser.add_subparsers(metavar="command", required=True)
-    for command in (sample, replay, stream, report):
+    for command in (sample, replay, stream, report, kafka):
         command.add_parser(commands)
     return parser
 
@@ -86,7 +87,14 @@ def _explain(args: argparse.Namespace, error: Exception) -> int:
 
 def _what_to_install(error: ImportError) -> SojournError:
     missing = (error.name or "").partition(".")[0]
-    extras = {"pyspark": "spark", "py4j": "spark", "pyarrow": "cli", "numpy": "cli", "rich": "cli"}
+    extras = {
+        "pyspark": "spark",
+        "py4j": "spark",
+        "pyarrow": "cli",
+        "numpy": "cli",
+        "rich": "cli",
+        "kio": "kafka",
+    }
     if missing not in extras:
         return SojournError(str(error))
     return SojournError(

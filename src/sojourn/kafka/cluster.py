@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from sojourn.clock import SystemClock
-from sojourn.kafka import groups, metadata
+from sojourn.kafka import metadata
 from sojourn.kafka.agenda import Agenda
 from sojourn.kafka.broker import Broker
 from sojourn.kafka.configs import BROKER, Settings
 from sojourn.kafka.controller import Controller
+from sojourn.kafka.groups import Groups
 from sojourn.kafka.listener import Listener
 from sojourn.kafka.purgatories import Purgatories
 from sojourn.timer import Timer
@@ -56,6 +57,7 @@ class Cluster:
         self._listener = Listener(host, self.settings.number("socket.request.max.bytes"))
         self.brokers: list[Broker] = []
         self.controller = Controller(self)
+        self.groups = Groups(self)
         try:
             for n in range(brokers):
                 broker = Broker(
@@ -71,7 +73,7 @@ class Cluster:
             raise
         for broker in self.brokers:
             broker.register(metadata.handlers(broker))
-            broker.register(groups.handlers(broker))
+            broker.register(self.groups.handlers(broker))
             self.start_broker(broker.id)
 
     @property
@@ -121,6 +123,7 @@ class Cluster:
                 return
             broker.is_alive = False
             self.controller.broker_stopped(broker)
+            self.groups.settle()
         broker.door.shut()
 
     def start_broker(self, broker_id: int) -> None:
@@ -131,6 +134,7 @@ class Cluster:
                 return
             broker.is_alive = True
             self.controller.broker_started(broker)
+            self.groups.settle()
         broker.door.open()
 
     def close(self) -> None:

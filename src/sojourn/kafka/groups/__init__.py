@@ -1,14 +1,5 @@
-"""Consumer groups: members, generations and committed offsets."""
+"""Groups of consumers, as Kafka's classic protocol has them."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Handler
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    """The handlers of the group APIs on this broker, by name of the API."""
-    return {}
+from sojourn.kafka.groups.group import Group as Group  # one group: its members and its state
+from sojourn.kafka.groups.group import State as State  # where a group is
+from sojourn.kafka.groups.groups import Groups as Groups  # all groups of a cluster

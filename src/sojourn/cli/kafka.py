@@ -1,0 +1,243 @@
+"""`sojourn kafka`: a Kafka cluster in this process, and what waits in it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sojourn.cli.options import duration_ms, setting
+from sojourn.errors import OutOfRange, SojournError
+
+if TYPE_CHECKING:
+    from sojourn.kafka import Cluster
+
+_EXAMPLES = """\
+Brokers listen on PORT and the ports after it. Everything is in memory and gone when the command
+ends: this is for testing clients, not for data. Ctrl-C ends it.
+
+On a terminal the purgatories are drawn as they change; elsewhere a line is written when they
+have. `watched` counts the places where a request waits, `delayed` the timeouts that run.
+
+examples:
+  sojourn kafka --brokers 3 --port 9092
+  sojourn kafka --topic orders:6:3 --brokers 3 --config group.initial.rebalance.delay.ms=3000
+"""
+
+_LOOK_EVERY_S = 0.25
+_LINE_EVERY_S = 2.0
+
+
+class TopicOption(NamedTuple):
+    """A topic to make at the start."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+
+
+def topic(text: str) -> TopicOption:
+    """A topic from NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS."""
+    found = re.fullmatch(r"([^:]+)(?::(\d+))?(?::(\d+))?", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no topic: write NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS"
+        )
+    return TopicOption(found[1], int(found[2] or 1), int(found[3] or 1))
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "kafka",
+        help="run a Kafka cluster in this process, for testing clients",
+        description="Run a Kafka cluster in this process, and show what waits in it.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--brokers", type=int, default=1, metavar="N", help="default 1")
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=9092,
+        metavar="PORT",
+        help="the first broker's; 0 takes whichever are free; default 9092",
+    )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="where to listen; only this machine can connect unless told otherwise",
+    )
+    parser.add_argument(
+        "--topic",
+        type=topic,
+        action="append",
+        default=[],
+        metavar="NAME[:PARTITIONS[:REPLICAS]]",
+        help="a topic to make at the start; may be given several times",
+    )
+    parser.add_argument(
+        "--config",
+        type=setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a broker's setting, as Kafka calls it; may be given several times",
+    )
+    parser.add_argument(
+        "--for",
+        dest="length_ms",
+        type=duration_ms,
+        metavar="DURATION",
+        help="end by itself after 10s, 5min, …; default: go on until Ctrl-C",
+    )
+    parser.add_argument("--quiet", action="store_true", help="say where it listens, then nothing")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from sojourn.kafka import Cluster
+
+    if args.brokers < 1:
+        raise OutOfRange(f"--brokers must be 1 or more, got {args.brokers}")
+    if not 0 <= args.port <= 65_536 - args.brokers:
+        raise OutOfRange(
+            f"--port must leave room for {args.brokers} ports up to 65535, got {args.port}"
+        )
+    try:
+        cluster = Cluster(args.brokers, host=args.host, port=args.port, config=dict(args.config))
+    except OSError as error:
+        raise SojournError(
+            f"cannot listen on {args.host}, port {args.port}: {error.strerror}; "
+            "give another --port, or 0 for any"
+        ) from error
+    with cluster:
+        for one in args.topic:
+            cluster.create_topic(one.name, one.partitions, one.replication_factor)
+        print(f"listening on {cluster.bootstrap_servers}", flush=True)
+        with _showing(cluster, quiet=args.quiet) as show:
+            _watch(show, args.length_ms)
+    return 0
+
+
+def _watch(show: Callable[[], None], length_ms: int | None) -> None:
+    """Show what waits, again and again, until the time is up or Ctrl-C."""
+    until_s = None if length_ms is None else time.monotonic() + length_ms / 1_000
+    while True:
+        show()
+        left_s = _LOOK_EVERY_S if until_s is None else until_s - time.monotonic()
+        if left_s <= 0:
+            return
+        time.sleep(min(left_s, _LOOK_EVERY_S))
+
+
+@contextmanager
+def _showing(cluster: Cluster, *, quiet: bool) -> Iterator[Callable[[], None]]:
+    """A way to show the cluster that suits where stdout goes."""
+    if quiet:
+        yield lambda: None
+        return
+    if sys.stdout.isatty():
+        try:
+            from rich.live import Live
+        except ImportError:
+            pass
+        else:
+            with Live(picture(cluster), auto_refresh=False) as live:
+                yield lambda: live.update(picture(cluster), refresh=True)
+            return
+    lines = Lines(cluster)
+    try:
+        yield lines.show
+    finally:
+        lines.say()
+
+
+class Row(NamedTuple):
+    """What is told of one purgatory."""
+
+    name: str
+    watched: int
+    delayed: int
+    completed: int
+    expired: int
+    waited: str
+
+
+def rows(cluster: Cluster) -> list[Row]:
+    """The cluster's purgatories as they are now."""
+    found = []
+    for purgatory in cluster.purgatories:
+        metrics = purgatory.metrics()
+        half = metrics.waiting.percentile_ms(50)
+        most = metrics.waiting.percentile_ms(99)
+        ended = metrics.completed + metrics.expired
+        found.append(
+            Row(
+                purgatory.name,
+                metrics.watched,
+                metrics.delayed,
+                metrics.completed,
+                metrics.expired,
+                f"{half:,.1f} / {most:,.1f} ms" if ended else "",
+            )
+        )
+    return found
+
+
+def picture(cluster: Cluster) -> Any:
+    """The purgatories as a table, and the groups below it, for a terminal."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=f"purgatories of {cluster.bootstrap_servers}", title_justify="left")
+    table.add_column("request")
+    for name in ("watched", "delayed", "completed", "expired", "waited p50 / p99"):
+        table.add_column(name, justify="right")
+    for row in rows(cluster):
+        style = "bold" if row.watched else "dim" if not row.completed + row.expired else ""
+        counts = (f"{count:,}" for count in row[1:5])
+        table.add_row(row.name, *counts, row.waited, style=style)
+    return Group(table, *(Text(line) for line in groups(cluster)))
+
+
+def groups(cluster: Cluster, most: int = 10) -> list[str]:
+    """A line for each group, up to so many."""
+    with cluster.agenda:
+        found = [
+            f"group {group.group_id}: {group.state.value}, generation {group.generation}, "
+            f"{len(group.members)} members"
+            for group in cluster.groups.values()
+        ]
+    more = len(found) - most
+    return [*found[:most], f"and {more:,} groups more"] if more > 0 else found
+
+
+class Lines:
+    """A line when something has changed, though not more often than every two seconds."""
+
+    def __init__(self, cluster: Cluster, every_s: float = _LINE_EVERY_S) -> None:
+        self._cluster = cluster
+        self._every_s = every_s
+        self._said = rows(cluster)
+        self._said_s = time.monotonic()
+
+    def show(self) -> None:
+        """Say it if it is time to."""
+        if time.monotonic() - self._said_s >= self._every_s and rows(self._cluster) != self._said:
+            self.say()
+
+    def say(self) -> None:
+        """Say how many requests of each kind wait, and how many have ended."""
+        self._said, self._said_s = rows(self._cluster), time.monotonic()
+        told = [
+            f"{row.name} {row.watched:,} waiting, {row.completed:,} completed, "
+            f"{row.expired:,} expired"
+            for row in self._said
+            if row.watched or row.completed or row.expired
+        ]
+        print("; ".join(told) or "nothing has waited yet", flush=True)

@@ -1,0 +1,28 @@
+"""Which topics a consumer's metadata names: the opening fields of the consumer protocol.
+
+int16 version | int32 count | count × (int16 length, UTF-8) | whatever follows, not looked at
+"""
+
+from __future__ import annotations
+
+import struct
+
+
+def subscribed_topics(metadata: bytes) -> set[str] | None:
+    """The topics; None if these bytes are not what consumers send."""
+    try:
+        version, count = struct.unpack_from(">hi", metadata)
+        if version < 0 or not 0 <= count <= len(metadata):
+            return None
+        topics = set()
+        at = 6
+        for _ in range(count):
+            (length,) = struct.unpack_from(">h", metadata, at)
+            name = metadata[at + 2 : at + 2 + length]
+            if length < 0 or len(name) != length:
+                return None
+            topics.add(name.decode("utf-8"))
+            at += 2 + length
+        return topics
+    except (struct.error, UnicodeDecodeError):
+        return None
