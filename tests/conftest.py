@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
+from spark_cluster import cluster as cluster
 from spark_fixtures import java as java
 from spark_fixtures import spark as spark
 

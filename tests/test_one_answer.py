@@ -92,6 +92,13 @@ def by_spark_batch(trace: Trace) -> Answer:
         return answer_of_tables(r.outcomes.toArrow(), r.pending.toArrow(), r.rejected.toArrow())
 
 
+def by_spark_stages(trace: Trace) -> Answer:
+    pytest.importorskip("pyspark")
+    import spark_stages
+
+    return spark_stages.resolve(trace, answer_of_tables)
+
+
 # Small traces in which much meets, and a large one.
 EVERYTHING = (Traces(range(300), 300), Traces(range(1000, 1001), 20_000, span_ms=5000))
 # Clocks do not reach the ends of 64 bits.
@@ -101,6 +108,7 @@ FEW = (Traces(range(5), 300), Traces(range(1000, 1006), 20_000, span_ms=5000))
 
 ENGINES = [
     Engine("replay", by_replay, EVERYTHING),
+    Engine("spark's stages, in process", by_spark_stages, EVERYTHING),
     Engine("spark batch", by_spark_batch, FEW),
     Engine("purgatory", rows_live.resolve, MODEST, tells_condition=False),
 ]

@@ -9,7 +9,8 @@ job. So the rows of such a key are cut into slices, each about as large as a par
 A requirement is in the slice of its offset. Signals that fulfil it are those of its own slice
 with an offset not below its own, and all of the later slices. Of those only the earliest matters.
 So whoever sends signals to slice 2 tells slices 0 and 1 the earliest of what it sent, as a signal
-with the largest offset there is; and the task that has slice 0 need not know that it is one.
+with the last offset of the slice: all requirements there are fulfilled by it, and none of a later
+slice, should that be in the same task. And no task needs to know of slices.
 
 Which keys are hot, and where to cut them, is seen from a sample.
 """
@@ -87,11 +88,12 @@ class HotKeys:
                 earliest = np.minimum.accumulate(earliest[::-1])[::-1]
                 seen = np.logical_or.accumulate(seen[::-1])[::-1]
                 for n in np.flatnonzero(seen[1:]).tolist():
+                    last = max(int(cuts[n]) - 1, rows.LEAST)  # offset of slice n
                     yield (
                         int(partition_of_slices[n]),
                         [
                             pa.array([name.as_py()], pa.string()),
-                            pa.array([rows.MOST], pa.int64()),
+                            pa.array([last], pa.int64()),
                             pa.array([earliest[n + 1]], pa.int64()),
                         ],
                     )
