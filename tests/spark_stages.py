@@ -17,6 +17,12 @@ from sojourn.spark.batch import _arrow_schema, _output_schema
 from sojourn.spark.hot_keys import HotKeys
 from sojourn.spark.stages import Job
 
+# Only their names matter here.
+COLUMNS = {
+    rows.SIGNALS: pa.schema([(name, pa.int64()) for name in rows.SIGNAL_COLUMNS]),
+    rows.CANCELS: pa.schema([(name, pa.int64()) for name in rows.CANCEL_COLUMNS]),
+}
+
 Stage = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -30,7 +36,7 @@ def job_for(
     return Job(
         partitions,
         until_ms,
-        operations.schema,
+        COLUMNS | {rows.OPERATIONS: operations.schema},
         tuple(field.name for field in extras),
         _arrow_schema(_output_schema(extras)),
         hot or HotKeys(),

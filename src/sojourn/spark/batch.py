@@ -85,10 +85,12 @@ def resolve(
     Raises BadTable for a missing column or one of the wrong type, before anything is done.
     """
     until_ms = checked_until_ms(until_ms)
-    operations = _checked(operations_df, rows.OPERATIONS)
-    _checked(signals_df, rows.SIGNALS)
+    columns = {
+        rows.OPERATIONS: _checked(operations_df, rows.OPERATIONS),
+        rows.SIGNALS: _checked(signals_df, rows.SIGNALS),
+    }
     if cancels_df is not None:
-        _checked(cancels_df, rows.CANCELS)
+        columns[rows.CANCELS] = _checked(cancels_df, rows.CANCELS)
     inputs = [operations_df, signals_df]
     size = _known_bytes(inputs)
     partitions = _checked_partitions(partitions) or _partitions(operations_df, size)
@@ -100,20 +102,24 @@ def resolve(
     job = stages.Job(
         partitions,
         until_ms,
-        operations,
+        columns,
         tuple(f.name for f in extras),
         _arrow_schema(output),
         hot,
     )
     with quiet_pyspark():
-        packed = operations_df.mapInArrow(job.pack_operations, parcels.SPARK_SCHEMA).union(
-            signals_df.mapInArrow(job.pack_signals, parcels.SPARK_SCHEMA)
+        packed = (
+            _nameless(operations_df)
+            .mapInArrow(job.pack_operations, parcels.SPARK_SCHEMA)
+            .union(_nameless(signals_df).mapInArrow(job.pack_signals, parcels.SPARK_SCHEMA))
         )
         found = packed.repartitionById(partitions, "partition").mapInArrow(
             job.find_moments, parcels.SPARK_SCHEMA
         )
         if cancels_df is not None:
-            found = found.union(cancels_df.mapInArrow(job.pack_cancels, parcels.SPARK_SCHEMA))
+            found = found.union(
+                _nameless(cancels_df).mapInArrow(job.pack_cancels, parcels.SPARK_SCHEMA)
+            )
         ended = found.repartitionById(partitions, "partition").mapInArrow(
             job.end_operations, output
         )
@@ -169,6 +175,11 @@ def _checked(df: DataFrame, name: str) -> pa.Schema:
     schema = _arrow_schema(df.schema)
     _CHECKS[name](schema.empty_table())
     return schema
+
+
+def _nameless(df: DataFrame) -> DataFrame:
+    """PySpark's mapInArrow cannot find columns with a dot in their names; the job knows them."""
+    return df.toDF(*(f"column_{n}" for n in range(len(df.columns))))
 
 
 def _arrow_schema(schema: StructType) -> pa.Schema:

@@ -73,13 +73,13 @@ class Job:
 
     partitions: int
     until_ms: int | None
-    operations: pa.Schema
+    columns: dict[str, pa.Schema]  # of each table
     extras: tuple[str, ...]
     output: pa.Schema
     hot_keys: HotKeys = field(default_factory=HotKeys)
 
     def pack_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for place, table in self._numbered(batches):
+        for place, table in self._numbered(rows.OPERATIONS, batches):
             wanted = rows.check_operations(table)
             yield from self._rejected(wanted.rejected, place)
             if not len(wanted):
@@ -106,7 +106,7 @@ class Job:
             yield from parcels.sent(table, by_id, parcels.OPERATIONS, place)
 
     def pack_signals(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for place, table in self._numbered(batches):
+        for place, table in self._numbered(rows.SIGNALS, batches):
             seen = rows.check_signals(table)
             yield from self._rejected(seen.rejected, place)
             keys, offsets, at_ms = seen.keys, seen.offsets, seen.at_ms
@@ -127,7 +127,7 @@ class Job:
                 )
 
     def pack_cancels(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for place, table in self._numbered(batches):
+        for place, table in self._numbered(rows.CANCELS, batches):
             seen = rows.check_cancels(table)
             yield from self._rejected(seen.rejected, place)
             if not len(seen):
@@ -175,7 +175,7 @@ class Job:
                 yield from self._output_rejected(parcel.open())
             else:
                 kept[parcel.kind].append(parcel)
-        table = parcels.opened(kept.pop(parcels.OPERATIONS), self.operations)
+        table = parcels.opened(kept.pop(parcels.OPERATIONS), self.columns[rows.OPERATIONS])
         if not len(table):
             return
         wanted = rows.check_operations(table)
@@ -216,11 +216,12 @@ class Job:
         )
         yield from self._output_ended(wanted, endings)
 
-    def _numbered(self, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
+    def _numbered(self, name: str, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
+        """Gather the input, and give the columns the names that they have for the user."""
         context = TaskContext.get()
         first = (context.partitionId() if context else 0) << 32
         for n, table in enumerate(parcels.gathered(batches)):
-            yield first + n, table
+            yield first + n, table.rename_columns(self.columns[name].names)
 
     def _rejected(self, rejected: pa.Table, place: int) -> Iterator[pa.RecordBatch]:
         if len(rejected):
