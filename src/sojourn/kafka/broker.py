@@ -96,6 +96,10 @@ class Broker:
     def port(self) -> int:
         return self.door.port
 
+    def endpoint(self) -> dict[str, Any]:
+        """Where it is, as the protocol has it."""
+        return {"node_id": self.id, "host": self.host, "port": self.port, "rack": None}
+
     def register(self, handlers: Mapping[str, Handler]) -> None:
         """Serve these APIs, and advertise them."""
         for name in handlers:
@@ -106,6 +110,9 @@ class Broker:
     def _serve(self, connection: Connection, request: wire.Request) -> None:
         api = request.api
         handle = self.handlers.get(api.name)
+        if not self.is_alive:
+            connection.close()
+            return
         if handle is None:
             log.warning("kafka: broker %d does not serve %s; connection closed", self.id, api.name)
             connection.close()

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from sojourn.clock import SystemClock
-from sojourn.kafka import metadata
+from sojourn.kafka import (
+    delete_records,
+    elections,
+    fetch,
+    metadata,
+    offsets,
+    produce,
+    producer_ids,
+    resources,
+    topics,
+)
 from sojourn.kafka.agenda import Agenda
 from sojourn.kafka.broker import Broker
 from sojourn.kafka.configs import BROKER, Settings
@@ -22,11 +32,29 @@ from sojourn.kafka.controller import Controller
 from sojourn.kafka.groups import Groups
 from sojourn.kafka.listener import Listener
 from sojourn.kafka.purgatories import Purgatories
+from sojourn.kafka.quota import MutationQuota
+from sojourn.kafka.refusal import Refused
+from sojourn.kafka.topic import fault_in_name
+from sojourn.kafka.wire import ErrorCode
 from sojourn.timer import Timer
 
 if TYPE_CHECKING:
     from sojourn.clock import Clock
+    from sojourn.kafka.partition import Partition
+    from sojourn.kafka.replication import Fetcher
     from sojourn.kafka.topic import Topic
+
+_PARTS = (
+    metadata,
+    produce,
+    fetch,
+    offsets,
+    delete_records,
+    topics,
+    resources,
+    producer_ids,
+    elections,
+)
 
 
 class Cluster:
@@ -55,9 +83,12 @@ class Cluster:
         self.timer = Timer(self.clock, name="kafka")
         self.purgatories = Purgatories(self.timer)
         self._listener = Listener(host, self.settings.number("socket.request.max.bytes"))
+        self._is_closed = False
         self.brokers: list[Broker] = []
         self.controller = Controller(self)
         self.groups = Groups(self)
+        self.mutations = MutationQuota(self)
+        self.next_producer_id = 1000
         try:
             for n in range(brokers):
                 broker = Broker(
@@ -72,9 +103,11 @@ class Cluster:
             self.close()
             raise
         for broker in self.brokers:
-            broker.register(metadata.handlers(broker))
+            for part in _PARTS:
+                broker.register(part.handlers(broker))
             broker.register(self.groups.handlers(broker))
             self.start_broker(broker.id)
+        self._watch_isr()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -111,9 +144,76 @@ class Cluster:
     ) -> Topic:
         """Create a topic, at once."""
         with self.agenda:
-            return self.controller.create_topic(name, partitions, replication_factor, config)
+            if name in self.controller.topics:
+                raise Refused(ErrorCode.topic_already_exists, name)
+            fault = fault_in_name(name)
+            if fault:
+                raise Refused(ErrorCode.invalid_topic_exception, fault)
+            return self.controller.add_topic(
+                name,
+                self.controller.place(partitions, replication_factor),
+                self.controller.topic_settings(config),
+            )
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """A partition, to look at: its leader, who is in sync, its watermarks and logs."""
+        found = self.controller.partition(topic, index)
+        if found is None:
+            raise Refused(ErrorCode.unknown_topic_or_partition, f"{topic}/{index}")
+        return found
+
+    def leader(self, topic: str, index: int) -> int:
+        """The id of the broker that leads the partition; -1 if none does."""
+        return self.partition(topic, index).leader
 
     # Faults.
+
+    def pause_follower(self, broker_id: int, topic: str, index: int) -> None:
+        """Have this replica fetch nothing until it is resumed, also if it comes to follow later.
+
+        It drops out of sync after `replica.lag.time.max.ms` with something to fetch.
+        """
+        with self.agenda:
+            fetcher = self._fetcher(broker_id, topic, index)
+            fetcher.is_paused = True
+            fetcher.stop()
+
+    def resume(self, broker_id: int, topic: str, index: int) -> None:
+        """Have a follower fetch again, as fast as it can."""
+        with self.agenda:
+            fetcher = self._fetcher(broker_id, topic, index)
+            fetcher.is_paused = False
+            fetcher.lag_ms = 0
+            self.partition(topic, index).start_fetcher(broker_id)
+
+    def lag(self, broker_id: int, topic: str, index: int, ms: int) -> None:
+        """Have a follower take `ms` of the cluster's time over each fetch."""
+        with self.agenda:
+            fetcher = self._fetcher(broker_id, topic, index)
+            fetcher.lag_ms = ms
+            self.partition(topic, index).start_fetcher(broker_id)
+
+    def move_leader(self, topic: str, index: int, broker_id: int) -> None:
+        """Have another replica lead, which must be alive and in sync."""
+        with self.agenda:
+            self.controller.move_leader(self.partition(topic, index), broker_id)
+
+    def elect(self, topic: str, index: int) -> int:
+        """Hold an election: the preferred replica leads if it can; says who leads now."""
+        with self.agenda:
+            partition = self.partition(topic, index)
+            self.controller.elect(partition)
+            return partition.leader
+
+    def pause_elections(self) -> None:
+        """Elect no leaders: new partitions, and those whose leader stops, stay without one."""
+        with self.agenda:
+            self.controller.holds_elections = False
+
+    def resume_elections(self) -> None:
+        """Elect leaders again, and those that are missing now."""
+        with self.agenda:
+            self.controller.resume_elections()
 
     def stop_broker(self, broker_id: int) -> None:
         """Stop a broker as if it had died: its connections break, its log stays."""
@@ -137,8 +237,33 @@ class Cluster:
             self.groups.settle()
         broker.door.open()
 
+    def _fetcher(self, broker_id: int, topic: str, index: int) -> Fetcher:
+        partition = self.partition(topic, index)
+        if broker_id not in partition.fetchers:
+            raise Refused(
+                ErrorCode.replica_not_available,
+                f"broker {broker_id} has no replica of {partition.key}; {partition.replicas} have",
+            )
+        return partition.fetchers[broker_id]
+
+    def _watch_isr(self) -> None:
+        """Look twice in the time allowed who lags too far behind to be in sync."""
+        period_ms = max(1, self.settings.number("replica.lag.time.max.ms") // 2)
+
+        def look() -> None:
+            with self.agenda:
+                for partition in self.controller.partitions():
+                    partition.shrink_isr()
+            if not self._is_closed:
+                self.timer.call_later(period_ms, look)
+
+        self.timer.call_later(period_ms, look)
+
     def close(self) -> None:
         """Stop everything. What waits is dropped, and its connections are closed."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self.timer.close()
         for broker in self.brokers:
             broker.is_alive = False

@@ -158,6 +158,8 @@ class Settings:
         self.definitions = definitions
         self.beneath = beneath
         self.own: dict[str, str] = {}
+        #: Whether a client has changed them since.
+        self.is_altered = False
         for name, value in (values or {}).items():
             self.set(name, _as_text(value))
 

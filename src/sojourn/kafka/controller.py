@@ -1,19 +1,29 @@
-"""The controller: which topics there are, where their replicas are, and who leads."""
+"""The controller: which topics there are, where their replicas are, and who leads.
+
+What it decides is known to every broker at once: they are in one process. A leader is the first
+replica, in the order of the assignment, that is alive and in sync; without one the partition
+waits for such a broker to come back, unless the topic allows an unclean election, which takes
+any that is alive and may lose records.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 from sojourn.kafka.configs import TOPIC, Settings
 from sojourn.kafka.partition import Partition
+from sojourn.kafka.refusal import Refused
 from sojourn.kafka.topic import Assignment, Topic, fault_in_name, spread
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker
     from sojourn.kafka.cluster import Cluster
+
+#: What requests that wait for a change of metadata watch.
+METADATA = "metadata"
 
 
 class Controller:
@@ -24,11 +34,25 @@ class Controller:
         self.topics: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
         self._placed = 0  # where the next topic's first leader goes
+        self._has_news = False
+        #: Leaders are elected only while True.
+        self.holds_elections = True
 
     @property
     def id(self) -> int:
         """The broker that clients send topic changes to; -1 while none is alive."""
         return next((broker.id for broker in self._cluster.brokers if broker.is_alive), -1)
+
+    def alive(self) -> list[int]:
+        return [broker.id for broker in self._cluster.brokers if broker.is_alive]
+
+    def all_brokers(self) -> list[int]:
+        return [broker.id for broker in self._cluster.brokers]
+
+    @property
+    def defaults(self) -> Settings:
+        """The cluster's own settings."""
+        return self._cluster.settings
 
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
         return self._by_id.get(topic_id)
@@ -36,6 +60,12 @@ class Controller:
     def partition(self, topic: str, index: int) -> Partition | None:
         found = self.topics.get(topic)
         return found.partition(index) if found else None
+
+    def partitions(self) -> Iterator[Partition]:
+        for topic in self.topics.values():
+            yield from topic.partitions
+
+    # Topics.
 
     def topic_or_created(self, name: str, may_create: bool) -> tuple[Topic | None, ErrorCode]:
         """The topic of that name; made now if it may be, and the cluster is set to do so."""
@@ -47,29 +77,43 @@ class Controller:
         settings = self._cluster.settings
         if not (may_create and settings.flag("auto.create.topics.enable")):
             return None, ErrorCode.unknown_topic_or_partition
-        replication_factor = settings.number("default.replication.factor")
-        if replication_factor > len(self.alive()):
-            return None, ErrorCode.invalid_replication_factor
-        topic = self.create_topic(name, settings.number("num.partitions"), replication_factor)
-        return topic, ErrorCode.none
+        try:
+            assignment = self.place(
+                settings.number("num.partitions"), settings.number("default.replication.factor")
+            )
+        except Refused as refused:
+            return None, refused.code
+        return self.add_topic(name, assignment, self.topic_settings(None)), ErrorCode.none
 
-    def alive(self) -> list[int]:
-        return [broker.id for broker in self._cluster.brokers if broker.is_alive]
+    def topic_settings(self, config: Mapping[str, object] | None) -> Settings:
+        return Settings(TOPIC, self._cluster.settings, config)
 
     def place(self, partitions: int, replication_factor: int) -> Assignment:
-        assignment = spread(self.alive(), partitions, replication_factor, self._placed)
+        """Choose brokers for a topic's replicas; or Refused."""
+        alive = self.alive()
+        if not 1 <= replication_factor <= len(alive):
+            raise Refused(
+                ErrorCode.invalid_replication_factor,
+                f"replication factor {replication_factor}, with {len(alive)} brokers alive",
+            )
+        if partitions < 1:
+            raise Refused(ErrorCode.invalid_partitions, f"partitions must be ≥ 1, got {partitions}")
+        assignment = spread(alive, partitions, replication_factor, self._placed)
         self._placed += 1
         return assignment
 
-    def create_topic(
-        self,
-        name: str,
-        partitions: int,
-        replication_factor: int,
-        config: Mapping[str, object] | None = None,
-    ) -> Topic:
-        settings = Settings(TOPIC, self._cluster.settings, config)
-        return self.add_topic(name, self.place(partitions, replication_factor), settings)
+    def place_more(self, topic: Topic, count: int) -> Assignment:
+        """Choose brokers for partitions added to a topic."""
+        alive = self.alive()
+        replication_factor = topic.replication_factor
+        if replication_factor > len(alive):
+            raise Refused(
+                ErrorCode.invalid_replication_factor,
+                f"replication factor {replication_factor}, with {len(alive)} brokers alive",
+            )
+        first = topic.partitions[0].replicas[0]
+        start = alive.index(first) if first in alive else 0
+        return spread(alive, count, replication_factor, start, len(topic.partitions))
 
     def add_topic(self, name: str, assignment: Assignment, settings: Settings) -> Topic:
         topic = Topic(name, uuid4(), settings)
@@ -78,21 +122,99 @@ class Controller:
         return topic
 
     def add_partitions(self, topic: Topic, assignment: Assignment) -> None:
+        alive = self.alive()
         for replicas in assignment:
             partition = Partition(topic, len(topic.partitions), replicas, self._cluster)
+            # A replica on a broker that is down has nothing, like the others, but is not in sync.
+            partition.isr = {r for r in replicas if r in alive} or set(replicas)
             topic.partitions.append(partition)
             self.elect(partition)
+        self.changed()
 
-    def elect(self, partition: Partition) -> None:
+    def delete_topic(self, topic: Topic) -> None:
+        del self.topics[topic.name], self._by_id[topic.id]
+        for partition in topic.partitions:
+            partition.delete()
+        self.changed()
+
+    # Leaders.
+
+    def elect(self, partition: Partition, unclean: bool = False) -> bool:
+        """Give the partition a leader, if elections are held; say whether it has one now.
+
+        Only the topic's settings, or `unclean`, let one lead that is not in sync.
+        """
+        if not self.holds_elections:
+            return partition.leader >= 0
+        unclean = unclean or partition.topic.settings.flag("unclean.leader.election.enable")
         alive = self.alive()
-        for broker_id in partition.replicas:
-            if broker_id in partition.isr and broker_id in alive:
-                partition.leader = broker_id
-                partition.leader_epoch += 1
-                return
+        candidates = [r for r in partition.replicas if r in alive]
+        clean = [r for r in candidates if r in partition.isr]
+        if clean:
+            if partition.leader != clean[0]:
+                self._lead(partition, clean[0])
+        elif candidates and unclean:
+            partition.isr = {candidates[0]}
+            self._lead(partition, candidates[0])
+        elif partition.leader >= 0:
+            self._lead(partition, -1)
+        return partition.leader >= 0
+
+    def move_leader(self, partition: Partition, broker_id: int) -> None:
+        """Have this broker lead; or Refused."""
+        if broker_id not in partition.replicas:
+            raise Refused(
+                ErrorCode.replica_not_available, f"broker {broker_id} has no replica of it"
+            )
+        if broker_id not in self.alive():
+            raise Refused(ErrorCode.broker_not_available, f"broker {broker_id} is stopped")
+        if broker_id not in partition.isr:
+            raise Refused(
+                ErrorCode.eligible_leaders_not_available, f"broker {broker_id} is not in sync"
+            )
+        if broker_id != partition.leader:
+            self._lead(partition, broker_id)
+
+    def _lead(self, partition: Partition, broker_id: int) -> None:
+        partition.lead(broker_id)
+        self.changed()
+
+    def resume_elections(self) -> None:
+        """Hold the elections that were put off."""
+        self.holds_elections = True
+        for partition in self.partitions():
+            if partition.leader not in self.alive():
+                self.elect(partition)
+
+    # Brokers.
 
     def broker_stopped(self, broker: Broker) -> None:
-        pass
+        for partition in self.partitions():
+            if broker.id in partition.replicas:
+                partition.broker_gone(broker.id)
+                if partition.leader == broker.id:
+                    if self.holds_elections:
+                        self.elect(partition)
+                    else:
+                        self._lead(partition, -1)
+        self.changed()
 
     def broker_started(self, broker: Broker) -> None:
-        pass
+        for partition in self.partitions():
+            if broker.id in partition.replicas:
+                if partition.leader < 0:
+                    self.elect(partition)
+                partition.start_fetcher(broker.id)
+        self.changed()
+
+    # News for those who wait.
+
+    def changed(self) -> None:
+        """The metadata has changed."""
+        if not self._has_news:
+            self._has_news = True
+            self._cluster.agenda.after(self._tell)
+
+    def _tell(self) -> None:
+        self._has_news = False
+        self._cluster.purgatories.topic.check_and_complete(METADATA)

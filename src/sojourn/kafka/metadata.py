@@ -89,11 +89,7 @@ def _asked(request: Any, context: Context) -> list[tuple[str, UUID | None]]:
 
 
 def _brokers(context: Context) -> list[wire.Fields]:
-    return [
-        {"node_id": broker.id, "host": broker.host, "port": broker.port, "rack": None}
-        for broker in context.broker.cluster.brokers
-        if broker.is_alive
-    ]
+    return [b.endpoint() for b in context.broker.cluster.brokers if b.is_alive]
 
 
 def _described(topic: Topic, version: int) -> wire.Fields:

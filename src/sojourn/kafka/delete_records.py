@@ -1,0 +1,139 @@
+"""DeleteRecords: move each log's start, and wait until all live replicas have done so.
+
+Each partition is pending until
+
+    A  this broker no longer leads it, or the topic is gone: NOT_LEADER_OR_FOLLOWER or
+       UNKNOWN_TOPIC_OR_PARTITION
+    B  the low watermark, the lowest start of the live replicas' logs, has come to the offset
+    C  the time is up: REQUEST_TIMED_OUT
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sojourn.kafka.delayed import DelayedRequest
+from sojourn.kafka.refusal import Refused
+from sojourn.kafka.wire import ErrorCode, milliseconds
+
+if TYPE_CHECKING:
+    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.partition import Partition
+
+
+class Status:
+    """How one partition is doing."""
+
+    __slots__ = ("error", "index", "is_pending", "low_watermark", "offset", "partition")
+
+    def __init__(self, index: int, partition: Partition | None) -> None:
+        self.index = index
+        self.partition = partition
+        self.offset = -1
+        self.low_watermark = -1
+        self.error = ErrorCode.none
+        self.is_pending = False
+
+    def start(self, offset: int, broker: Broker) -> None:
+        partition = self.partition
+        try:
+            if partition is None:
+                raise Refused(ErrorCode.unknown_topic_or_partition)
+            if not partition.is_led_by(broker.id):
+                raise Refused(ErrorCode.not_leader_or_follower)
+            self.offset = partition.delete_records(offset)
+            self.is_pending = True
+            self.look(broker)
+        except Refused as refused:
+            self.error = refused.code
+
+    def look(self, broker: Broker) -> None:
+        partition = self.partition
+        assert partition is not None
+        if partition.is_deleted or not partition.is_led_by(broker.id):  # case A
+            self.is_pending = False
+            self.error = (
+                ErrorCode.unknown_topic_or_partition
+                if partition.is_deleted
+                else ErrorCode.not_leader_or_follower
+            )
+        else:
+            low_watermark = partition.low_watermark()
+            if low_watermark >= self.offset:  # case B
+                self.is_pending = False
+                self.low_watermark = low_watermark
+
+
+class DelayedDeleteRecords(DelayedRequest):
+    """A deletion that waits for the replicas' logs to start later."""
+
+    def __init__(
+        self,
+        timeout_ms: int,
+        broker: Broker,
+        statuses: list[Status],
+        answer: Callable[[], None],
+    ) -> None:
+        super().__init__(timeout_ms, broker.cluster.agenda)
+        self.broker = broker
+        self.statuses = statuses
+        self.answer = answer
+
+    def try_complete(self) -> bool:
+        for status in self.statuses:
+            if status.is_pending:
+                status.look(self.broker)
+        return not any(status.is_pending for status in self.statuses) and self.force_complete()
+
+    def on_complete(self) -> None:
+        for status in self.statuses:
+            if status.is_pending:
+                status.error = ErrorCode.request_timed_out  # case C
+        self.answer()
+
+
+def handlers(broker: Broker) -> Mapping[str, Handler]:
+    return {"delete_records": delete_records}
+
+
+def delete_records(request: Any, reply: Reply, context: Context) -> None:
+    """Delete what comes before each offset."""
+    broker = context.broker
+    rows: list[tuple[str, list[Status]]] = []
+    for topic in request.topics:
+        row = []
+        for asked in topic.partitions:
+            index = asked.partition_index
+            status = Status(index, broker.cluster.controller.partition(topic.name, index))
+            status.start(asked.offset, broker)
+            row.append(status)
+        rows.append((topic.name, row))
+
+    def answer() -> None:
+        reply(
+            {
+                "topics": [
+                    {
+                        "name": name,
+                        "partitions": [
+                            {
+                                "partition_index": status.index,
+                                "low_watermark": status.low_watermark,
+                                "error_code": status.error,
+                            }
+                            for status in row
+                        ],
+                    }
+                    for name, row in rows
+                ]
+            }
+        )
+
+    pending = [status for _, row in rows for status in row if status.is_pending]
+    if not pending:
+        answer()
+        return
+    waiting = DelayedDeleteRecords(milliseconds(request.timeout), broker, pending, answer)
+    keys = [status.partition.key for status in pending if status.partition is not None]
+    broker.cluster.purgatories.delete_records.try_complete_else_watch(waiting, keys)

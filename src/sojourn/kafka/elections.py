@@ -1,0 +1,66 @@
+"""ElectLeaders: have the preferred replica lead, or any at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sojourn.kafka.refusal import Refused
+from sojourn.kafka.wire import ErrorCode
+
+if TYPE_CHECKING:
+    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.controller import Controller
+    from sojourn.kafka.partition import Partition
+
+PREFERRED = 0
+UNCLEAN = 1
+
+
+def handlers(broker: Broker) -> Mapping[str, Handler]:
+    return {"elect_leaders": elect_leaders}
+
+
+def elect_leaders(request: Any, reply: Reply, context: Context) -> None:
+    """Hold an election for each partition asked for, or for all."""
+    controller = context.broker.cluster.controller
+    unclean = getattr(request, "election_type", PREFERRED) == UNCLEAN
+    asked = request.topic_partitions
+    everything = asked is None
+    if asked is None:
+        wanted = [
+            (topic.name, range(len(topic.partitions))) for topic in controller.topics.values()
+        ]
+    else:
+        wanted = [(topic.topic, topic.partitions) for topic in asked]
+    results = []
+    for name, indices in wanted:
+        row = []
+        for index in indices:
+            code, message = _elect(controller, controller.partition(name, index), unclean)
+            if not (everything and code is ErrorCode.election_not_needed):
+                row.append({"partition_id": index, "error_code": code, "error_message": message})
+        if row:
+            results.append({"topic": name, "partition_result": row})
+    reply({"replica_election_results": results})
+
+
+def _elect(
+    controller: Controller, partition: Partition | None, unclean: bool
+) -> tuple[ErrorCode, str | None]:
+    if partition is None:
+        return ErrorCode.unknown_topic_or_partition, None
+    if unclean:
+        if partition.leader >= 0:
+            return ErrorCode.election_not_needed, "there is a leader"
+        if not controller.elect(partition, unclean=True):
+            return ErrorCode.eligible_leaders_not_available, "no replica is alive"
+        return ErrorCode.none, None
+    preferred = partition.replicas[0]
+    if partition.leader == preferred:
+        return ErrorCode.election_not_needed, "the preferred replica leads"
+    try:
+        controller.move_leader(partition, preferred)
+    except Refused as refused:
+        return ErrorCode.preferred_leader_not_available, refused.reason
+    return ErrorCode.none, None

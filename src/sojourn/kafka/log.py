@@ -1,0 +1,181 @@
+"""One replica's log of one partition: batches in offset order, in memory.
+
+    start_offset        high_watermark          end_offset
+         |                    |                     |
+    [ batch ][ batch ][ batch ][ batch ][ batch ]   .
+      ^ may lie inside a batch: records before it count as deleted
+
+The log also remembers at which offset each leader's epoch began, which is what replicas compare
+to find where they part (KIP-101), and the producers' sequences.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from sojourn.kafka.producers import Producers
+from sojourn.kafka.records import first_at_or_after
+
+if TYPE_CHECKING:
+    from sojourn.kafka.records import Batch
+
+
+class Log:
+    """Batches of one replica. Batches are shared between replicas; the log is not."""
+
+    def __init__(self) -> None:
+        self.start_offset = 0
+        self.end_offset = 0
+        self.high_watermark = 0
+        self.producers = Producers()
+        self.epochs: list[tuple[int, int]] = []  # (epoch, the offset it began at)
+        self._batches: list[Batch] = []
+        self._bases: list[int] = []  # their base offsets
+        self._positions: list[int] = []  # bytes before each, since the log began
+        self._end_position = 0
+
+    # Writing.
+
+    def append(self, batch: Batch) -> None:
+        """Put the batch at the end, where its base offset says it stands."""
+        if not self.epochs or batch.leader_epoch > self.epochs[-1][0]:
+            self.begin_epoch(batch.leader_epoch, batch.base_offset)
+        self._batches.append(batch)
+        self._bases.append(batch.base_offset)
+        self._positions.append(self._end_position)
+        self._end_position += len(batch.data)
+        self.end_offset = batch.last_offset + 1
+        if batch.producer_id >= 0:
+            self.producers.note(batch)
+
+    def begin_epoch(self, epoch: int, offset: int) -> None:
+        """From this offset on the log is of this leader's epoch."""
+        while self.epochs and (self.epochs[-1][1] >= offset or self.epochs[-1][0] >= epoch):
+            self.epochs.pop()
+        self.epochs.append((epoch, offset))
+
+    def truncate(self, offset: int) -> None:
+        """Forget everything from this offset on."""
+        if offset >= self.end_offset:
+            return
+        keep = bisect_right(self._bases, offset - 1)
+        if keep and self._batches[keep - 1].last_offset >= offset:
+            keep -= 1
+        if keep < len(self._batches):
+            self._end_position = self._positions[keep]
+            self.end_offset = self._bases[keep]
+            del self._batches[keep:], self._bases[keep:], self._positions[keep:]
+        self.end_offset = max(min(self.end_offset, offset), self.start_offset)
+        self.high_watermark = min(self.high_watermark, self.end_offset)
+        while self.epochs and self.epochs[-1][1] >= self.end_offset:
+            self.epochs.pop()
+        self.producers.rebuild(self._batches)
+
+    def restart(self, offset: int) -> None:
+        """Forget everything, and go on from this offset."""
+        self._batches.clear()
+        self._bases.clear()
+        self._positions.clear()
+        self.epochs.clear()
+        self.producers.rebuild(())
+        self.start_offset = self.end_offset = self.high_watermark = offset
+
+    def advance_start(self, offset: int) -> None:
+        """Delete the records before this offset."""
+        if offset <= self.start_offset:
+            return
+        self.start_offset = offset
+        self.high_watermark = max(self.high_watermark, offset)
+        dead = bisect_right(self._bases, offset) - 1
+        if dead >= 0 and self._batches[dead].last_offset < offset:
+            dead += 1
+        if dead > 0:
+            del self._batches[:dead], self._bases[:dead], self._positions[:dead]
+        while len(self.epochs) > 1 and self.epochs[1][1] <= offset:
+            self.epochs.pop(0)
+
+    # Reading.
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the log's end; -1 if it has none yet."""
+        return self.epochs[-1][0] if self.epochs else -1
+
+    @property
+    def size(self) -> int:
+        """Bytes in the log."""
+        return self._end_position - (self._positions[0] if self._positions else self._end_position)
+
+    def read(self, offset: int, upto: int, max_bytes: int, at_least_one: bool) -> list[Batch]:
+        """The batches from the one with `offset` up to `upto`, as many as fit.
+
+        `at_least_one` gives the first one even if it alone is too big.
+        """
+        first = self._index(offset)
+        end = bisect_right(self._bases, upto - 1)
+        if first >= end:
+            return []
+        last = bisect_right(self._positions, self._positions[first] + max_bytes) - 1
+        if last < end:  # where does `last` end?
+            ends = self._positions[last] + len(self._batches[last].data)
+            if ends - self._positions[first] <= max_bytes:
+                last += 1
+        last = min(last, end)
+        if last == first and at_least_one:
+            last = first + 1
+        return self._batches[first:last]
+
+    def bytes_between(self, offset: int, upto: int) -> int:
+        """How many bytes a read without limits would give."""
+        first = self._index(offset)
+        end = bisect_right(self._bases, upto - 1)
+        if first >= end:
+            return 0
+        stop = self._positions[end] if end < len(self._positions) else self._end_position
+        return stop - self._positions[first]
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """Where this epoch ended, and which it really was: the last one not above it.
+
+        (-1, -1) if the log knows of no such epoch.
+        """
+        if not self.epochs or epoch > self.epochs[-1][0] or epoch < 0:
+            return -1, -1
+        if epoch == self.epochs[-1][0]:
+            return epoch, self.end_offset
+        above = bisect_right(self.epochs, (epoch, 1 << 63))
+        found = self.epochs[above - 1][0] if above else epoch
+        return found, self.epochs[above][1]
+
+    def at_time(self, timestamp_ms: int, upto: int) -> tuple[int, int, int] | None:
+        """Offset, time and epoch of the first record not older than this; None if all are."""
+        for batch in self._batches:
+            if batch.base_offset >= upto:
+                break
+            if batch.max_timestamp >= timestamp_ms and batch.last_offset >= self.start_offset:
+                found = first_at_or_after(batch, timestamp_ms)
+                if found is not None and found[0] >= self.start_offset:
+                    return (*found, batch.leader_epoch)
+        return None
+
+    def latest_time(self, upto: int) -> tuple[int, int, int] | None:
+        """Offset, time and epoch of the record with the largest time; None if there is none."""
+        latest: Batch | None = None
+        for batch in self._batches:
+            if batch.base_offset >= upto:
+                break
+            if latest is None or batch.max_timestamp > latest.max_timestamp:
+                latest = batch
+        if latest is None:
+            return None
+        found = first_at_or_after(latest, latest.max_timestamp)
+        assert found is not None
+        return found[0], latest.max_timestamp, latest.leader_epoch
+
+    def _index(self, offset: int) -> int:
+        """Which batch has this offset, or is the first after it."""
+        index = bisect_right(self._bases, offset) - 1
+        if index < 0:
+            return 0
+        return index if self._batches[index].last_offset >= offset else index + 1

@@ -1,0 +1,108 @@
+"""ListOffsets and OffsetForLeaderEpoch: which offset is first, last, of a time, of an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sojourn.kafka.refusal import Refused
+from sojourn.kafka.wire import ErrorCode
+
+if TYPE_CHECKING:
+    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.partition import Partition
+
+# What stands in the place of a time.
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+
+_DEBUG_CONSUMER = -2
+_NONE = (-1, -1, -1)
+
+
+def handlers(broker: Broker) -> Mapping[str, Handler]:
+    return {"list_offsets": list_offsets, "offset_for_leader_epoch": offset_for_leader_epoch}
+
+
+def _led(context: Context, topic: str, index: int, leader_epoch: int) -> Partition:
+    """The partition, if this broker leads it in the epoch that the client knows; or Refused."""
+    partition = context.broker.cluster.controller.partition(topic, index)
+    if partition is None:
+        raise Refused(ErrorCode.unknown_topic_or_partition)
+    if not partition.is_led_by(context.broker.id):
+        raise Refused(ErrorCode.not_leader_or_follower)
+    partition.check_epoch(leader_epoch)
+    return partition
+
+
+def list_offsets(request: Any, reply: Reply, context: Context) -> None:
+    """Answer for each partition."""
+
+    def found(topic: str, asked: Any) -> dict[str, Any]:
+        fields = {"partition_index": asked.partition_index}
+        try:
+            partition = _led(
+                context, topic, asked.partition_index, getattr(asked, "current_leader_epoch", -1)
+            )
+            offset, timestamp, epoch = _offset(partition, asked.timestamp, request.replica_id)
+        except Refused as refused:
+            code = refused.code
+            if code is ErrorCode.offset_not_available and context.api_version < 5:
+                code = ErrorCode.leader_not_available
+            return {**fields, "error_code": code}
+        return {**fields, "offset": offset, "timestamp": timestamp, "leader_epoch": epoch}
+
+    reply(
+        {
+            "topics": [
+                {
+                    "name": topic.name,
+                    "partitions": [found(topic.name, asked) for asked in topic.partitions],
+                }
+                for topic in request.topics
+            ]
+        }
+    )
+
+
+def _offset(partition: Partition, timestamp: int, replica: int) -> tuple[int, int, int]:
+    """Offset, time and epoch; -1 for what there is not."""
+    log = partition.log
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return log.start_offset, -1, log.epochs[0][0] if log.epochs else -1
+    if timestamp == LATEST_TIERED:
+        return _NONE
+    upto = log.end_offset if replica == _DEBUG_CONSUMER else partition.latest_offset()
+    if timestamp == LATEST:
+        return upto, -1, partition.leader_epoch
+    if timestamp == MAX_TIMESTAMP:
+        return log.latest_time(upto) or _NONE
+    return log.at_time(timestamp, upto) or _NONE
+
+
+def offset_for_leader_epoch(request: Any, reply: Reply, context: Context) -> None:
+    """Say for each partition where an epoch ended."""
+
+    def found(topic: str, asked: Any) -> dict[str, Any]:
+        fields = {"partition": asked.partition}
+        try:
+            partition = _led(context, topic, asked.partition, asked.current_leader_epoch)
+        except Refused as refused:
+            return {**fields, "error_code": refused.code}
+        epoch, end = partition.log.end_of_epoch(asked.leader_epoch)
+        return {**fields, "leader_epoch": epoch, "end_offset": end}
+
+    reply(
+        {
+            "topics": [
+                {
+                    "topic": topic.topic,
+                    "partitions": [found(topic.topic, asked) for asked in topic.partitions],
+                }
+                for topic in request.topics
+            ]
+        }
+    )

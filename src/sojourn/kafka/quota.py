@@ -1,0 +1,51 @@
+"""The quota on partition changes: so many partitions created or deleted a second.
+
+A bucket of tokens, one for each partition, that fills at the rate and holds what comes in over
+Kafka's quota windows. A change is let in while the bucket is not below empty, and may take it
+below; whoever comes then is told how long it takes until it is back at zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sojourn.kafka.cluster import Cluster
+
+
+class MutationQuota:
+    """How many partitions may yet be created and deleted."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._tokens: float | None = None
+        self._filled_ms = 0
+
+    def take(self, partitions: int, strict: bool = True) -> int:
+        """Take this many; 0 if that is allowed, else after how many ms to come again.
+
+        If not strict they are taken all the same, and the client is told to wait before more.
+        """
+        settings = self._cluster.settings
+        rate = float(settings.text("sojourn.partition.mutations.per.second"))
+        if math.isinf(rate):
+            return 0
+        now_ms = self._cluster.now_ms()
+        windows = settings.number("controller.quota.window.num")
+        most = rate * windows * settings.number("controller.quota.window.size.seconds")
+        if self._tokens is None:
+            self._tokens = most
+        else:
+            self._tokens = min(most, self._tokens + rate * (now_ms - self._filled_ms) / 1000)
+        self._filled_ms = now_ms
+        if self._tokens < 0:
+            if not strict:
+                self._tokens -= partitions
+            return self._wait_ms(rate)
+        self._tokens -= partitions
+        return 0 if strict or self._tokens >= 0 else self._wait_ms(rate)
+
+    def _wait_ms(self, rate: float) -> int:
+        assert self._tokens is not None
+        return math.ceil(-self._tokens / rate * 1000) if rate > 0 else 2**31 - 1

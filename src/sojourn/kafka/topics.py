@@ -1,0 +1,354 @@
+"""CreateTopics, CreatePartitions and DeleteTopics.
+
+Each topic is checked by itself and has its own result. With a timeout, the answer waits
+
+    A  until every partition that was created has a leader in the metadata
+    B  or the time is up: REQUEST_TIMED_OUT for the topics that lack one, the others their result
+
+Without one (≤ 0) the topics are created all the same, and the answer is REQUEST_TIMED_OUT at
+once. A request that is only to be validated creates nothing and waits for nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from sojourn.kafka.configs import InvalidConfig, Settings
+from sojourn.kafka.controller import METADATA
+from sojourn.kafka.delayed import DelayedRequest
+from sojourn.kafka.refusal import Refused
+from sojourn.kafka.resources import entries
+from sojourn.kafka.topic import Assignment, Topic, fault_in_name
+from sojourn.kafka.wire import ErrorCode, milliseconds
+
+if TYPE_CHECKING:
+    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.controller import Controller
+
+_NO_ID = UUID(int=0)
+
+
+class Result:
+    """What becomes of one topic of a request."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.error = ErrorCode.none
+        self.message: str | None = None
+        self.topic: Topic | None = None  # if it, or partitions of it, were created
+        self.assignment: Assignment = []
+        self.settings: Settings | None = None
+
+    def fail(self, error: ErrorCode, message: str | None = None) -> None:
+        self.error = error
+        self.message = message
+
+    @property
+    def is_led(self) -> bool:
+        return self.topic is None or all(p.leader >= 0 for p in self.topic.partitions)
+
+
+class DelayedTopics(DelayedRequest):
+    """New partitions that wait for leaders."""
+
+    def __init__(
+        self,
+        timeout_ms: int,
+        broker: Broker,
+        results: Sequence[Result],
+        answer: Callable[[], None],
+    ) -> None:
+        super().__init__(timeout_ms, broker.cluster.agenda)
+        self.results = results
+        self.answer = answer
+
+    def try_complete(self) -> bool:
+        return all(result.is_led for result in self.results) and self.force_complete()  # case A
+
+    def on_complete(self) -> None:
+        for result in self.results:
+            if not result.is_led:
+                result.fail(ErrorCode.request_timed_out, "no leader in time")  # case B
+        self.answer()
+
+
+def handlers(broker: Broker) -> Mapping[str, Handler]:
+    return {
+        "create_topics": create_topics,
+        "create_partitions": create_partitions,
+        "delete_topics": delete_topics,
+    }
+
+
+def _answer_when_led(
+    request: Any, context: Context, results: Sequence[Result], answer: Callable[[], None]
+) -> None:
+    """Answer now or when there are leaders."""
+    created = [result for result in results if result.topic is not None]
+    timeout_ms = milliseconds(request.timeout)
+    if not created:
+        answer()
+    elif timeout_ms <= 0:
+        for result in created:
+            result.fail(ErrorCode.request_timed_out, "created, but there was no time to wait")
+        answer()
+    else:
+        waiting = DelayedTopics(timeout_ms, context.broker, created, answer)
+        context.broker.cluster.purgatories.topic.try_complete_else_watch(waiting, [METADATA])
+
+
+class _Throttle:
+    """Counts against the quota; remembers the longest time to wait."""
+
+    def __init__(self, context: Context, strict_from: int) -> None:
+        self._quota = context.broker.cluster.mutations
+        self._strict = context.api_version >= strict_from
+        self.ms = 0
+
+    def take(self, partitions: int) -> None:
+        wait_ms = self._quota.take(partitions, self._strict)
+        self.ms = max(self.ms, wait_ms)
+        if wait_ms and self._strict:
+            raise Refused(
+                ErrorCode.throttling_quota_exceeded, "The throttling quota has been exceeded."
+            )
+
+
+# Topics.
+
+
+def create_topics(request: Any, reply: Reply, context: Context) -> None:
+    """Create each topic that can be."""
+    controller = context.broker.cluster.controller
+    names = Counter(topic.name for topic in request.topics)
+    throttle = _Throttle(context, strict_from=6)
+    results = []
+    for name, count in names.items():
+        result = Result(name)
+        results.append(result)
+        if count > 1:
+            result.fail(ErrorCode.invalid_request, "Duplicate topic name.")
+            continue
+        asked = next(topic for topic in request.topics if topic.name == name)
+        try:
+            _check_topic(asked, controller, result)
+            if not request.validate_only:
+                throttle.take(len(result.assignment))
+                assert result.settings is not None
+                result.topic = controller.add_topic(name, result.assignment, result.settings)
+        except Refused as refused:
+            result.fail(refused.code, refused.reason)
+
+    def answer() -> None:
+        reply(
+            {
+                "throttle_time": throttle.ms,
+                "topics": [_created_fields(result) for result in results],
+            }
+        )
+
+    _answer_when_led(request, context, results, answer)
+
+
+def _check_topic(asked: Any, controller: Controller, result: Result) -> None:
+    """Find out where its replicas go and what its settings are; or Refused."""
+    name = asked.name
+    fault = fault_in_name(name)
+    if fault:
+        raise Refused(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {fault}")
+    if name in controller.topics:
+        raise Refused(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+    for other in controller.topics:
+        if other.replace(".", "_") == name.replace(".", "_"):
+            raise Refused(
+                ErrorCode.invalid_topic_exception,
+                f"Topic '{name}' collides with existing topic: {other}",
+            )
+    if asked.assignments:
+        if asked.num_partitions != -1 or asked.replication_factor != -1:
+            raise Refused(
+                ErrorCode.invalid_request,
+                "A manual partition assignment was specified, so partition count and "
+                "replication factor must be -1.",
+            )
+        by_index = {a.partition_index: tuple(a.broker_ids) for a in asked.assignments}
+        if len(by_index) != len(asked.assignments) or sorted(by_index) != list(
+            range(len(by_index))
+        ):
+            raise Refused(
+                ErrorCode.invalid_replica_assignment,
+                "partitions must be numbered from 0, each once",
+            )
+        result.assignment = [by_index[index] for index in sorted(by_index)]
+        _check_assignment(result.assignment, controller, len(result.assignment[0]))
+    else:
+        settings = controller.defaults
+        count, factor = asked.num_partitions, asked.replication_factor
+        result.assignment = controller.place(
+            settings.number("num.partitions") if count == -1 else count,
+            settings.number("default.replication.factor") if factor == -1 else factor,
+        )
+    config = {entry.name: entry.value for entry in asked.configs}
+    for key, value in config.items():
+        if value is None:
+            raise Refused(ErrorCode.invalid_config, f"Null value not supported for {key}")
+    try:
+        result.settings = controller.topic_settings(config)
+    except InvalidConfig as error:
+        raise Refused(ErrorCode.invalid_config, str(error)) from None
+
+
+def _check_assignment(assignment: Assignment, controller: Controller, factor: int) -> None:
+    known = controller.all_brokers()
+    alive = controller.alive()
+    for replicas in assignment:
+        fault = ""
+        if not replicas:
+            fault = "a partition without replicas"
+        elif len(set(replicas)) != len(replicas):
+            fault = f"{list(replicas)} names a broker twice"
+        elif len(replicas) != factor:
+            fault = "partitions have different numbers of replicas"
+        elif any(replica not in known for replica in replicas):
+            fault = f"{list(replicas)} names a broker that there is not"
+        elif not any(replica in alive for replica in replicas):
+            fault = f"none of the brokers {list(replicas)} is alive"
+        if fault:
+            raise Refused(ErrorCode.invalid_replica_assignment, fault)
+
+
+def _created_fields(result: Result) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "name": result.name,
+        "error_code": result.error,
+        "error_message": result.message,
+        "topic_id": result.topic.id if result.topic else _NO_ID,
+    }
+    if result.settings is not None and result.error is ErrorCode.none:
+        fields |= {
+            "num_partitions": len(result.assignment),
+            "replication_factor": len(result.assignment[0]),
+            "configs": [
+                {
+                    name: entry[name]
+                    for name in ("name", "value", "read_only", "config_source", "is_sensitive")
+                }
+                for entry in entries(result.settings, None)
+            ],
+        }
+    return fields
+
+
+# Partitions.
+
+
+def create_partitions(request: Any, reply: Reply, context: Context) -> None:
+    """Add partitions to each topic that can have them."""
+    controller = context.broker.cluster.controller
+    names = Counter(topic.name for topic in request.topics)
+    throttle = _Throttle(context, strict_from=3)
+    results: list[Result] = []
+    for asked in request.topics:
+        if any(result.name == asked.name for result in results):
+            continue
+        result = Result(asked.name)
+        results.append(result)
+        try:
+            if names[asked.name] > 1:
+                raise Refused(ErrorCode.invalid_request, "Duplicate topic in request.")
+            topic = _check_more(asked, controller, result)
+            if not request.validate_only:
+                throttle.take(len(result.assignment))
+                controller.add_partitions(topic, result.assignment)
+                result.topic = topic
+        except Refused as refused:
+            result.fail(refused.code, refused.reason)
+
+    def answer() -> None:
+        reply(
+            {
+                "throttle_time": throttle.ms,
+                "results": [
+                    {
+                        "name": result.name,
+                        "error_code": result.error,
+                        "error_message": result.message,
+                    }
+                    for result in results
+                ],
+            }
+        )
+
+    _answer_when_led(request, context, results, answer)
+
+
+def _check_more(asked: Any, controller: Controller, result: Result) -> Topic:
+    topic = controller.topics.get(asked.name)
+    if topic is None:
+        raise Refused(ErrorCode.unknown_topic_or_partition, f"no topic {asked.name}")
+    more = asked.count - len(topic.partitions)
+    if more <= 0:
+        raise Refused(
+            ErrorCode.invalid_partitions,
+            f"Topic currently has {len(topic.partitions)} partitions, which is not fewer than "
+            f"the requested {asked.count}.",
+        )
+    if asked.assignments is None:
+        result.assignment = controller.place_more(topic, more)
+    else:
+        if len(asked.assignments) != more:
+            raise Refused(
+                ErrorCode.invalid_replica_assignment,
+                f"{more} partitions to add, {len(asked.assignments)} assignments",
+            )
+        result.assignment = [tuple(assignment.broker_ids) for assignment in asked.assignments]
+        _check_assignment(result.assignment, controller, topic.replication_factor)
+    return topic
+
+
+# Deletion.
+
+
+def delete_topics(request: Any, reply: Reply, context: Context) -> None:
+    """Delete each topic that there is, at once."""
+    cluster = context.broker.cluster
+    controller = cluster.controller
+    throttle = _Throttle(context, strict_from=5)
+    asked: list[tuple[str | None, UUID | None]]
+    if context.api_version >= 6:
+        asked = [(topic.name, topic.topic_id) for topic in request.topics]
+    else:
+        asked = [(name, None) for name in request.topic_names]
+    responses = []
+    for name, topic_id in asked:
+        fields: dict[str, Any] = {"name": name, "topic_id": topic_id or _NO_ID}
+        try:
+            topic = _named(controller, name, topic_id)
+            fields |= {"name": topic.name, "topic_id": topic.id}
+            if not cluster.settings.flag("delete.topic.enable"):
+                raise Refused(ErrorCode.topic_deletion_disabled, "Topic deletion is disabled.")
+            throttle.take(len(topic.partitions))
+            controller.delete_topic(topic)
+        except Refused as refused:
+            fields |= {"error_code": refused.code, "error_message": refused.reason}
+        responses.append(fields)
+    reply({"throttle_time": throttle.ms, "responses": responses})
+
+
+def _named(controller: Controller, name: str | None, topic_id: UUID | None) -> Topic:
+    if name is not None and topic_id is not None:
+        raise Refused(ErrorCode.invalid_request, "a topic by name and by id")
+    if topic_id is not None:
+        found = controller.topic_by_id(topic_id)
+        if found is None:
+            raise Refused(ErrorCode.unknown_topic_id, "This server does not host this topic ID.")
+        return found
+    found = controller.topics.get(name or "")
+    if found is None:
+        raise Refused(
+            ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
+        )
+    return found
