@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sojourn.clock import ManualClock
+    from sojourn.kafka import Cluster
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "kafka_cluster(**options): what the fixture kafka_cluster passes to sojourn.kafka.Cluster",
+    )
 
 
 @pytest.fixture
@@ -16,3 +26,21 @@ def manual_clock() -> ManualClock:
     from sojourn.clock import ManualClock
 
     return ManualClock()
+
+
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A Kafka cluster of three brokers, or as `@pytest.mark.kafka_cluster(brokers=1)` has it.
+
+    In a test that asks for `manual_clock` too, the brokers go by that clock.
+    """
+    pytest.importorskip("kio", reason="kio is not installed: pip install 'sojourn[kafka]'")
+    from sojourn.kafka import Cluster
+
+    options: dict[str, Any] = {"brokers": 3}
+    if "manual_clock" in request.fixturenames:
+        options["clock"] = request.getfixturevalue("manual_clock")
+    for marker in request.node.iter_markers("kafka_cluster"):
+        options |= marker.kwargs
+    with Cluster(**options) as cluster:
+        yield cluster

@@ -10,14 +10,16 @@ request as kio read it and answer with plain fields by name, nested as dictionar
     reply({"topics": [{"name": "t", "error_code": ErrorCode.none}]})
 
 `Api.encode` makes the version's own class of it: fields that this version lacks are left out,
-those not given take the protocol's default (or null, zero, no error). A name that no version
-has is a mistake of ours and raises. Durations are milliseconds.
+those not given take the protocol's default (or null, zero, no error). Durations are
+milliseconds. A name that no version has is a mistake of ours; `check_names` finds those, for
+tests, since it has to load every version's classes.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import io
 import struct
 from collections.abc import Callable, Mapping
@@ -74,6 +76,10 @@ class BadFrame(SojournError, ValueError):
     """The bytes are no request that we can answer; the connection they came on is closed."""
 
 
+#: Whether names of fields are checked against all versions.
+check_names = False
+
+
 class Request(NamedTuple):
     """A frame, read."""
 
@@ -97,7 +103,7 @@ class Api:
         self._read_header = entity_reader(request.__header_schema__)
         self._read = entity_reader(request)
         self._header = b"\0" if response.__header_schema__.__flexible__ else b""
-        self._build = _builder(response, _known_fields(name))
+        self._build = _builder(response, name)
         self._write = entity_writer(response)
 
     def read(self, frame: bytes) -> Request:
@@ -167,6 +173,7 @@ def milliseconds(duration: datetime.timedelta) -> int:
 # From fields to kio's classes.
 
 
+@functools.cache
 def _known_fields(name: str) -> frozenset[str]:
     """Every field name that any version of this response has, at any depth."""
     known: set[str] = set()
@@ -205,11 +212,11 @@ def _is_nullable(annotation: Any) -> bool:
     return type(None) in getattr(annotation, "__args__", ())
 
 
-def _builder(entity: Any, known: frozenset[str]) -> Callable[[Fields], Any]:
+def _builder(entity: Any, api_name: str) -> Callable[[Fields], Any]:
     converters: dict[str, Callable[[Any], Any]] = {}
     defaults: dict[str, Any] = {}
     for field in dataclasses.fields(entity):
-        converters[field.name] = _converter(field, known)
+        converters[field.name] = _converter(field, api_name)
         if field.default is dataclasses.MISSING:
             kafka_type = field.metadata.get("kafka_type", "")
             if _is_nullable(field.type):
@@ -227,18 +234,18 @@ def _builder(entity: Any, known: frozenset[str]) -> Callable[[Fields], Any]:
             convert = converters.get(name)
             if convert is not None:
                 values[name] = convert(value)
-            elif name not in known:
+            elif check_names and name not in _known_fields(api_name):
                 raise TypeError(f"no version of {entity.__name__} has a field {name!r}")
         return entity(**values)
 
     return build
 
 
-def _converter(field: dataclasses.Field[Any], known: frozenset[str]) -> Callable[[Any], Any]:
+def _converter(field: dataclasses.Field[Any], api_name: str) -> Callable[[Any], Any]:
     nested = _nested(field.type)
     kafka_type = field.metadata.get("kafka_type", "")
     if nested is not None:
-        build = _builder(nested, known)
+        build = _builder(nested, api_name)
         if _is_tuple(field.type):
             return lambda values: None if values is None else tuple(map(build, values))
         return lambda value: None if value is None else build(value)
