@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
+import rows_arrivals
 import rows_live
 import rows_oracle
 import spark_fixtures
@@ -105,12 +106,15 @@ EVERYTHING = (Traces(range(300), 300), Traces(range(1000, 1001), 20_000, span_ms
 MODEST = (Traces(range(350), 300, extremes=False),)
 # A job of Spark's takes its time, however small it is.
 FEW = (Traces(range(5), 300), Traces(range(1000, 1006), 20_000, span_ms=5000))
+# Where rows come in no order, none arrives first.
+UNORDERED = (Traces(range(350), 300, ties_by_arrival=False),)
 
 ENGINES = [
     Engine("replay", by_replay, EVERYTHING),
     Engine("spark's stages, in process", by_spark_stages, EVERYTHING),
     Engine("spark batch", by_spark_batch, FEW),
     Engine("purgatory", rows_live.resolve, MODEST, tells_condition=False),
+    Engine("engine", rows_arrivals.resolve, UNORDERED, tells_condition=False),
 ]
 
 

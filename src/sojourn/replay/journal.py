@@ -72,6 +72,13 @@ def unpack(
     return numbers, batches
 
 
+def in_schema(batch: pa.RecordBatch | None, schema: pa.Schema) -> pa.RecordBatch | None:
+    """Return the batch with the columns and types of the schema."""
+    if batch is None or batch.schema.equals(schema):
+        return batch
+    return batch.select(schema.names).cast(schema)
+
+
 def _four(kind: str) -> bytes:
     return kind.encode("ascii").ljust(4)
 
