@@ -107,7 +107,10 @@ MODEST = (Traces(range(350), 300, extremes=False),)
 # A job of Spark's takes its time, however small it is.
 FEW = (Traces(range(5), 300), Traces(range(1000, 1006), 20_000, span_ms=5000))
 # Where rows come in no order, none arrives first.
-UNORDERED = (Traces(range(350), 300, ties_by_arrival=False),)
+UNORDERED = (
+    Traces(range(15), 300, ties_by_arrival=False),
+    Traces(range(2000, 2032), 3000, span_ms=6000, ties_by_arrival=False),
+)
 
 ENGINES = [
     Engine("replay", by_replay, EVERYTHING),

@@ -2,8 +2,7 @@
 
 The wheel knows its timers by handle, and reaches a quarter of 64 bits. Here a thing has a number,
 and any time. A time beyond the wheel's stands at the wheel's last; when the wheel hands out
-something that is not due by its real time, which happens only out there and to things put in
-behind the wheel's start, it is put in again.
+something that is not due by its real time, which happens only out there, it is put in again.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ class Alarms:
         wanted = np.asarray(times_ms)
         start_ms = int(wanted.min()) if now_ms is None else now_ms
         self.clear_many(numbers)
-        if self._wheel is None or (now_ms is None and start_ms < self._start_ms):
+        if self._wheel is None or start_ms < self._start_ms:
             self._start(start_ms, now_ms)
         self._own(numbers, times_ms, integers(self._wheel.add_many(_within(wanted))))
 
@@ -97,7 +96,7 @@ class Alarms:
         return numbers[:count]
 
     def _start(self, start_ms: int, now_ms: int | None) -> None:
-        """Make the wheel, or make it anew, with an earlier start: time has not begun yet."""
+        """Make the wheel; or anew, with an earlier start, when rows came before time began."""
         self._start_ms = start_ms
         self._wheel = DeadlineWheel(start_ms=min(max(start_ms, -LIMIT_MS), LIMIT_MS))
         numbers = np.flatnonzero(np.asarray(self._handles) != _NONE)
