@@ -89,6 +89,15 @@ class Inputs:
             self._schedules[rate, operations] = self._make_schedule(rate, operations)
         return self._schedules[rate, operations]
 
+    def trace(self, operations: int, hot_share: float) -> Path:
+        """A folder of operations and signals as Parquet, with this share of them on one key."""
+        from benchmarks.contenders.rows import write_trace
+
+        folder = self._folder / f"trace-{operations}-{hot_share}"
+        if not folder.exists():
+            write_trace(folder, operations, keys=operations // 10, hot_share=hot_share, seed=SEED)
+        return folder
+
     def _make_schedule(self, rate: int, operations: int) -> Schedule:
         name = f"schedule-{rate}-{operations}"
         rng = random.Random(f"{SEED} {name}")

@@ -14,6 +14,7 @@ _MODULES = {
     "growth": "growth",
     "memory": "memory",
     "lateness": "lateness",
+    "rows": "rows",
 }
 
 

@@ -11,7 +11,7 @@ from benchmarks.inputs import FORCE_KEY_SPACE, SIGNAL_KEY_SPACE
 if TYPE_CHECKING:
     from benchmarks.inputs import Inputs
 
-WORKLOADS = ("request-timeouts", "purgatory", "growth", "memory", "lateness")
+WORKLOADS = ("request-timeouts", "purgatory", "growth", "memory", "lateness", "rows")
 
 _GROWTH_BATCH = 10_000
 _LEAD_MS = 1_000
@@ -33,6 +33,7 @@ class Size:
     lateness_ms: int
     jvm_warmups: int
     jvm_rounds: int
+    rows: tuple[int, ...]
 
 
 FULL = Size(
@@ -47,6 +48,7 @@ FULL = Size(
     lateness_ms=2_000,
     jvm_warmups=5,
     jvm_rounds=3,
+    rows=(2_000_000, 10_000_000),
 )
 QUICK = Size(
     timers=100_000,
@@ -60,6 +62,7 @@ QUICK = Size(
     lateness_ms=500,
     jvm_warmups=25,  # small rounds warm the JVM less
     jvm_rounds=3,
+    rows=(200_000,),
 )
 
 
@@ -74,6 +77,8 @@ def cases(workload: str, size: Size, inputs: Inputs, repeats: int) -> list[Case]
         return growth(size, inputs, min(repeats, 2))
     if workload == "memory":
         return memory(size, inputs, 1)
+    if workload == "rows":
+        return rows(size, inputs, min(repeats, 3))
     return lateness(size, min(repeats, 3))
 
 
@@ -187,6 +192,17 @@ def lateness(size: Size, repeats: int) -> list[Case]:
                 contenders += ["kafka", "sleep"]
             scenario = f"{count(rate)}/s, {main}"
             found += [Case("lateness", scenario, name, params, repeats) for name in contenders]
+    return found
+
+
+def rows(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
+    found = []
+    for n in size.rows:
+        for keys, hot_share in (("uniform", 0.0), ("one key has half", 0.5)):
+            params: Params = {"operations": n, "trace": str(inputs.trace(n, hot_share))}
+            contenders = ("replay", "spark", "window-sql", "duckdb", "polars")
+            scenario = f"{count(n)}, {keys}"
+            found += [Case("rows", scenario, name, params, repeats) for name in contenders]
     return found
 
 

@@ -29,6 +29,7 @@ _TITLES = {
     "purgatory": "Purgatory: 3 keys, completion log-normal (p50 20 ms, p75 60 ms), timeout 30 s",
     "growth": "Growth: add and cancel with many already pending",
     "memory": "Memory per pending timer or operation",
+    "rows": "Operations as data: 2 requirements each, as many signals; the second round",
     "lateness": "Lateness: ran − deadline rounded up to its tick (ms), system clock",
 }
 _COLUMNS = {
@@ -45,6 +46,11 @@ _COLUMNS = {
     ],
     "growth": [Column("add ns", "add_ns", 0), Column("cancel ns", "cancel_ns", 0)],
     "memory": [Column("bytes each", "bytes_each", 0), Column("total MB", "total_mb", 0)],
+    "rows": [
+        Column("s", "seconds", 2),
+        Column("operations/s", "rows_per_s", 0),
+        Column("peak MB", "peak_mb", 0),
+    ],
     "lateness": [
         Column("p50", "p50_ms", 3),
         Column("p99", "p99_ms", 3),
@@ -66,6 +72,11 @@ _NOTES = {
     ("growth", "asyncio"): "sweeps its dead in cancel",
     ("growth", "heapq"): "sweeps its dead in cancel",
     ("memory", "kafka"): "heap after full collections",
+    ("rows", "replay"): "one process; checks rows and ids",
+    ("rows", "spark"): "local[2]; checks rows and ids",
+    ("rows", "window-sql"): "local[2]",
+    ("rows", "duckdb"): "one process",
+    ("rows", "polars"): "one process",
     ("lateness", "kafka"): "rounds down: may be early",
     ("lateness", "sleep"): "the machine's own share",
 }

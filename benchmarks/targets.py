@@ -70,10 +70,30 @@ def targets(results: Results, size: Size) -> list[Target]:
         for theirs, label in (("kafka", "Kafka"), ("kafka-presized", "Kafka, heap pre-sized")):
             ratio = purgatory(scenario, theirs)
             found.append(Target(f"purgatory, {scenario}, vs {label}", 0.8, "×", ratio))
+    found += _rows(results, size)
     memory = results.number("memory", f"{count(size.memory_timers)} timers", "timer", "bytes_each")
     late = results.number("lateness", "10k/s, idle", "timer", "p99_ms")
     found += [
         Target("memory per pending TimerTask", 64, " B", memory, at_least=False),
         Target("lateness p99, idle, 10k/s", 0.5, " ms", late, at_least=False),
     ]
+    return found
+
+
+def _rows(results: Results, size: Size) -> list[Target]:
+    found = []
+    for n in size.rows:
+        for keys in ("uniform", "one key has half"):
+            scenario = f"{count(n)}, {keys}"
+
+            def times(ours: str, theirs: str, scenario: str = scenario) -> float | None:
+                mine = results.number("rows", scenario, ours, "seconds")
+                other = results.number("rows", scenario, theirs, "seconds")
+                return other / mine if mine and other else None
+
+            found += [
+                Target(f"{scenario}: batch vs window SQL", 2, "×", times("spark", "window-sql")),
+                Target(f"{scenario}: batch vs DuckDB", 0.5, "×", times("spark", "duckdb")),
+                Target(f"{scenario}: replay vs DuckDB", 1, "×", times("replay", "duckdb")),
+            ]
     return found

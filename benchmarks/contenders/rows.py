@@ -1,4 +1,4 @@
-"""The question of operations as data, answered by others: window SQL on Spark, and DuckDB.
+"""The question of operations as data, answered by others: window SQL on Spark, DuckDB, polars.
 
 All take the same Parquet folders and give the same outcomes (id, status, at_ms, by_key,
 waited_ms, condition_ms). They know no cancels, check no rows and look for no duplicates: that is
@@ -115,6 +115,58 @@ def duckdb_asof(operations: Path, signals: Path, *, threads: int) -> pa.Table:
         result: Any = connection.sql(_DUCKDB_ASOF.format(operations=operations, signals=signals))
         table: pa.Table = result.to_arrow_table()
         return table
+
+
+def polars_asof(operations: Path, signals: Path) -> Any:
+    """The same by polars' join_asof."""
+    import polars as pl
+
+    frontier = (
+        pl.scan_parquet(signals / "*.parquet")
+        .group_by("key", "offset")
+        .agg(pl.col("at_ms").min())
+        .sort("key", "offset", descending=[False, True])
+        .with_columns(pl.col("at_ms").cum_min().over("key"))
+        .sort("offset")
+    )
+    lines = pl.scan_parquet(operations / "*.parquet").with_columns(
+        pl.col("needed").fill_null(pl.col("requires").list.len())
+    )
+    held = (
+        lines.explode("requires")
+        .unnest("requires")
+        .sort("offset")
+        .join_asof(frontier, on="offset", by="key", strategy="forward", check_sortedness=False)
+        .with_columns(moment=pl.max_horizontal("at_ms", "submitted_ms"))
+        .with_columns(moment=pl.when(pl.col("at_ms").is_not_null()).then("moment"))
+    )
+    first = [pl.col(name).first() for name in ("submitted_ms", "timeout_ms", "needed")]
+    nth = held.group_by("id").agg(*first, pl.col("moment"), pl.col("key"))
+    condition_ms = (
+        pl.col("moment")
+        .list.drop_nulls()
+        .list.sort()
+        .list.get(pl.col("needed").cast(pl.Int64) - 1, null_on_oob=True)
+    )
+    ends = nth.with_columns(condition_ms=condition_ms).explode("moment", "key")
+    by_key = pl.col("key").filter(pl.col("moment") == pl.col("condition_ms")).min()
+    first = [pl.col(name).first() for name in ("submitted_ms", "timeout_ms", "condition_ms")]
+    deadline_ms = pl.col("submitted_ms") + pl.col("timeout_ms")
+    in_time = (pl.col("condition_ms") <= deadline_ms).fill_null(False)
+    at_ms = pl.when(in_time).then("condition_ms").otherwise(deadline_ms)
+    return (
+        ends.group_by("id")
+        .agg(*first, by_key=by_key)
+        .select(
+            "id",
+            pl.when(in_time).then(pl.lit("completed")).otherwise(pl.lit("expired")).alias("status"),
+            at_ms.alias("at_ms"),
+            pl.when(in_time).then("by_key").alias("by_key"),
+            (at_ms - pl.col("submitted_ms")).alias("waited_ms"),
+            "condition_ms",
+        )
+        .collect()
+    )
 
 
 def write_trace(
