@@ -32,7 +32,8 @@ def blocks(name: str) -> list[Any]:
     found = []
     for match in re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
         line = text.count("\n", 0, match.start(1)) + 1
-        found.append(pytest.param(match[1], name, line, id=f"{name}:{line}"))
+        on_spark = " on spark" if "sojourn.spark" in match[1] else ""
+        found.append(pytest.param(match[1], name, line, id=f"{name}:{line}{on_spark}"))
     assert found, f"{name} has no python blocks"
     return found
 
@@ -49,7 +50,7 @@ def test_the_code_on_the_page_runs(
     request: pytest.FixtureRequest,
 ) -> None:
     if "sojourn.spark" in code:
-        request.getfixturevalue("spark")
+        request.getfixturevalue("spark")  # or it is skipped
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(compile("\n" * (line - 1) + code, str(ROOT / page), "exec"), namespace)
     for name, value in list(namespace.items()):
