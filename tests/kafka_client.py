@@ -58,6 +58,11 @@ class Wire:
 
     def send(self, request: Any) -> None:
         """Send a request, and do not wait."""
+        self.sock.sendall(self.frame(request))
+        self._asked.append((request.__api_key__, request.__version__, self._correlation))
+
+    def frame(self, request: Any) -> bytes:
+        """The request as it is sent."""
         self._correlation += 1
         key, version = request.__api_key__, request.__version__
         header = request.__header_schema__(
@@ -70,8 +75,7 @@ class Wire:
         entity_writer(type(header))(buffer, header)
         entity_writer(type(request))(buffer, request)
         body = buffer.getvalue()
-        self.sock.sendall(struct.pack(">i", len(body)) + body)
-        self._asked.append((key, version, self._correlation))
+        return struct.pack(">i", len(body)) + body
 
     def receive(self) -> Any:
         """The answer to the first request not yet answered."""

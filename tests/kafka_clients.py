@@ -43,12 +43,15 @@ def quiet(servers: str, **more: Any) -> dict[str, Any]:
 def _produce_librdkafka(servers: str, topic: str, values: Sequence[bytes], codec: str) -> None:
     from confluent_kafka import Producer
 
-    failed = []
+    failed: list[Any] = []
+
+    def delivered(error: Any, message: Any) -> None:
+        if error is not None:
+            failed.append(error)
+
     producer = Producer(quiet(servers, acks="all", **{"compression.type": codec}))
     for value in values:
-        producer.produce(
-            topic, value, partition=0, on_delivery=lambda e, _: e is not None and failed.append(e)
-        )
+        producer.produce(topic, value, partition=0, on_delivery=delivered)
     assert producer.flush(WAIT_S) == 0
     assert not failed
 
@@ -67,7 +70,7 @@ def _consume_librdkafka(servers: str, topic: str, count: int) -> list[bytes]:
             assert messages, f"{len(got)} of {count} came"
             for message in messages:
                 assert message.error() is None
-                got.append(message.value())
+                got.append(message.value() or b"")
     finally:
         consumer.close()
     return got

@@ -88,7 +88,12 @@ class Fetch:
         """Answer now, or wait; returns what waits."""
         if self.replica != CONSUMER:
             for asked in self.asked:
-                if asked.partition is not None and self._fault(asked) is ErrorCode.none:
+                # What has parted from our log does not count as having come so far.
+                if (
+                    asked.partition is not None
+                    and self._fault(asked) is ErrorCode.none
+                    and self._diverging(asked) is None
+                ):
                     asked.partition.follower_fetched(self.replica, asked.offset, asked.start_offset)
         if self.max_wait_ms <= 0 or not self.asked or self.is_enough(arriving=True):
             self.finish()

@@ -56,21 +56,21 @@ class Log:
         self.epochs.append((epoch, offset))
 
     def truncate(self, offset: int) -> None:
-        """Forget everything from this offset on."""
-        if offset >= self.end_offset:
-            return
-        keep = bisect_right(self._bases, offset - 1)
-        if keep and self._batches[keep - 1].last_offset >= offset:
-            keep -= 1
-        if keep < len(self._batches):
-            self._end_position = self._positions[keep]
-            self.end_offset = self._bases[keep]
-            del self._batches[keep:], self._bases[keep:], self._positions[keep:]
-        self.end_offset = max(min(self.end_offset, offset), self.start_offset)
-        self.high_watermark = min(self.high_watermark, self.end_offset)
+        """Forget everything from this offset on, also an epoch that only began there."""
+        offset = max(offset, self.start_offset)
+        if offset < self.end_offset:
+            keep = bisect_right(self._bases, offset - 1)
+            if keep and self._batches[keep - 1].last_offset >= offset:
+                keep -= 1
+            if keep < len(self._batches):
+                self._end_position = self._positions[keep]
+                offset = max(min(offset, self._bases[keep]), self.start_offset)
+                del self._batches[keep:], self._bases[keep:], self._positions[keep:]
+            self.end_offset = offset
+            self.high_watermark = min(self.high_watermark, offset)
+            self.producers.rebuild(self._batches)
         while self.epochs and self.epochs[-1][1] >= self.end_offset:
             self.epochs.pop()
-        self.producers.rebuild(self._batches)
 
     def restart(self, offset: int) -> None:
         """Forget everything, and go on from this offset."""

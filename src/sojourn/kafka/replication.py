@@ -99,7 +99,10 @@ class Fetcher:
         wait_ms = 0
         if read.diverging is not None:
             epoch, end = read.diverging
+            before = log.end_offset, log.last_epoch
             log.truncate(min(end, log.end_of_epoch(epoch)[1]) if epoch >= 0 else 0)
+            if before == (log.end_offset, log.last_epoch):  # never ask the same again at once
+                wait_ms = _BACK_OFF_MS
         elif read.error is ErrorCode.offset_out_of_range:
             leader = self._partition.log
             log.restart(leader.start_offset)
