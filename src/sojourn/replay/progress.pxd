@@ -65,6 +65,9 @@ cdef class Progress:
     )
     cdef bint _hear_one(self, long long key, long long offset, long long at_ms) except -1
 
+    @cython.locals(n="long long")
+    cdef int _free_outdone(self) except -1
+
     @cython.locals(
         count="long long",
         done="long long",

@@ -382,10 +382,10 @@ class Progress:
     def _set_alarms(self, now_ms: int | None) -> None:
         """Set the alarms of new nodes; signals ahead that are past by now collapse at once."""
         self._ahead_ms.clear_many(self._gone[: self._gone_count])
-        self._gone_count = 0
+        self._free_outdone()
         if self._fresh_ahead_count:
             fresh = np.asarray(self._fresh_ahead[: self._fresh_ahead_count])
-            fresh = np.unique(fresh[np.asarray(self._ahead_keys)[fresh] >= 0])
+            fresh = fresh[np.asarray(self._ahead_keys)[fresh] >= 0]
             at_ms = np.asarray(self._ahead_ms.times_ms)[fresh]
             if now_ms is not None:
                 self._collapse(integers(fresh[at_ms <= now_ms], "i"))
@@ -395,7 +395,7 @@ class Progress:
             self._fresh_ahead_count = 0
         if self._fresh_count:
             fresh = np.asarray(self._fresh[: self._fresh_count])
-            fresh = np.unique(fresh[np.asarray(self._keys)[fresh] >= 0])
+            fresh = fresh[np.asarray(self._keys)[fresh] >= 0]
             times_ms = np.asarray(self._deadlines.times_ms)[fresh]
             start_ms = self._start_ms(now_ms)
             self._deadlines.set_many(integers(fresh, "i"), integers(times_ms), start_ms)
@@ -522,13 +522,19 @@ class Progress:
             if later == 0 or self._ahead.keys[later] > offset:
                 break
             self._roots_ahead[key] = self._ahead.remove(self._roots_ahead[key], later)
-            self._note_gone(later)
-            self._free_ahead(later)
+            self._ahead_keys[later] = -1
+            self._note_gone(later)  # and free with the others: no node is new twice in a batch
         node = self._new_ahead(key, at_ms)
         self._roots_ahead[key] = self._ahead.insert(self._roots_ahead[key], node, offset)
         if self._roots[key]:
             self._improve(key, bounded, bound, offset, at_ms)
         return True
+
+    def _free_outdone(self) -> None:
+        """Free the signals ahead that are no news any longer."""
+        for n in range(self._gone_count):
+            self._free_ahead(self._gone[n])
+        self._gone_count = 0
 
     def _improve(self, key: int, bounded: bool, bound: int, offset: int, at_ms: int) -> None:
         """Requirements with bound < offset ≤ the signal's hold from the signal on: say so."""

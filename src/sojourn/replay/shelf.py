@@ -45,7 +45,7 @@ class Shelf:
         """
         firsts = np.array([piece[0] for piece, _ in self._pieces], dtype=np.int64)
         piece_of = np.searchsorted(firsts, numbers, side="right") - 1
-        for n in np.unique(piece_of).tolist():
+        for n in np.flatnonzero(np.bincount(piece_of)).tolist():
             places = np.flatnonzero(piece_of == n)
             kept, table = self._pieces[n]
             yield places, table.take(pa.array(np.searchsorted(kept, numbers[places])))
