@@ -107,23 +107,26 @@ class Ledger:
 
     def engine(self, shard: int, head: Head) -> Any:
         """Return the shard's engine as of this head; the cache lets go of it until `write`."""
-        token, engine, _ = _cached.pop((self._name, shard), (b"", None, 0))
-        if not head.token:
-            return self._kind(**self._options)
-        if engine is not None and token == head.token:  # A
-            return engine
-        log = list(self._log.get()) if head.entries else []
-        known = [head.snapshot_token, *(bytes(entry[0]) for entry in log)]
-        if engine is not None and token and token in known:  # B
-            behind = log[known.index(token) :]
-        else:  # C
-            behind = log
-            engine = self._kind(**self._options)
-            if head.snapshot_bytes:
-                engine = self._kind.restore(b"".join(part[0] for part in self._snapshot.get()))
+        _, engine, behind = self.found(shard, head)
         for _, entry in behind:
             engine.replay(bytes(entry))
         return engine
+
+    def found(self, shard: int, head: Head) -> tuple[str, Any, list[Any]]:
+        """Say how the engine is come by; return it, and the entries it lacks."""
+        token, engine, _ = _cached.pop((self._name, shard), (b"", None, 0))
+        if not head.token:
+            return "new", self._kind(**self._options), []
+        if engine is not None and token == head.token:
+            return "present", engine, []  # A
+        log = list(self._log.get()) if head.entries else []
+        known = [head.snapshot_token, *(bytes(entry[0]) for entry in log)]
+        if engine is not None and token in known:
+            return "behind", engine, log[known.index(token) :]  # B
+        if not head.snapshot_bytes:
+            return "anew", self._kind(**self._options), log  # C, before the first snapshot
+        whole = b"".join(part[0] for part in self._snapshot.get())
+        return "anew", self._kind.restore(whole), log  # C
 
     def write(self, shard: int, head: Head, engine: Any, entry: bytes) -> None:
         """Write down that the entry was applied, and the new head."""

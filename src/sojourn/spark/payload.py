@@ -64,7 +64,7 @@ class PayloadFormat:
     def decode(self, payloads: pa.Array) -> pa.Table:
         """Return the columns of the rows."""
         head, at, data = self._heads(payloads)
-        nulls = head["nulls"].copy().view(np.uint8).reshape(len(head), -1)
+        nulls = head["nulls"].copy().view(np.uint8).reshape(len(head), self._head["nulls"].itemsize)
         arrays: dict[int, pa.Array] = {}
         for n, field in enumerate(self.columns):
             empty = (nulls[:, n // 8] >> (n % 8) & 1).astype(np.bool_)
