@@ -12,8 +12,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import rows_arrivals
 import rows_live
@@ -21,11 +24,9 @@ import rows_oracle
 import spark_fixtures
 from rows_oracle import Answer, Row
 from rows_traces import Trace, random_trace
+from stream_traces import arrivals, write_arrivals
 
 from sojourn import replay
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,29 @@ def by_spark_stages(trace: Trace) -> Answer:
     return spark_stages.resolve(trace, answer_of_tables)
 
 
+def by_spark_streaming(trace: Trace) -> Answer:
+    """In seven batches, shuffled within the delay, through folders of files."""
+    import sojourn.spark as sp
+
+    session = spark_fixtures.shared_session()
+    sp.stream_settings(session)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        write_arrivals(folder, arrivals(trace, 6, 500))
+        tables = [
+            sp.read_files(session, "parquet", str(folder / table), table, files_per_batch=1)
+            for table in ("operations", "signals", "cancels")
+        ]
+        out = sp.resolve_stream(*tables, delay_ms=500, shards=6, idle="event", snapshot_every=2)
+        checkpoint = str(folder / "checkpoint")
+        sp.write_stream(out, str(folder / "out"), checkpoint, trigger=None).awaitTermination()
+        outcomes, rejected = (
+            pq.read_table(folder / "out" / part).drop_columns(["batch"])
+            for part in ("outcomes", "rejected")
+        )
+        return answer_of_tables(outcomes, pa.table({}), rejected)
+
+
 # Small traces in which much meets, and a large one.
 EVERYTHING = (Traces(range(300), 300), Traces(range(1000, 1001), 20_000, span_ms=5000))
 # Clocks do not reach the ends of 64 bits.
@@ -111,11 +135,23 @@ UNORDERED = (
     Traces(range(15), 300, ties_by_arrival=False),
     Traces(range(2000, 2032), 3000, span_ms=6000, ties_by_arrival=False),
 )
+# A batch of a stream takes its time, however small it is; rows come in no order; all of them end.
+LARGE = (
+    Traces(
+        range(2000, 2001),
+        101_000,
+        span_ms=20_000,
+        extremes=False,
+        ties_by_arrival=False,
+        until=False,
+    ),
+)
 
 ENGINES = [
     Engine("replay", by_replay, EVERYTHING),
     Engine("spark's stages, in process", by_spark_stages, EVERYTHING),
     Engine("spark batch", by_spark_batch, FEW),
+    Engine("spark streaming", by_spark_streaming, LARGE, tells_condition=False),
     Engine("purgatory", rows_live.resolve, MODEST, tells_condition=False),
     Engine("engine", rows_arrivals.resolve, UNORDERED, tells_condition=False),
 ]
