@@ -20,7 +20,7 @@ import pyarrow as pa
 from sojourn.errors import BadTable, OutOfRange, WrongType
 from sojourn.replay import journal, rows
 from sojourn.replay.progress import REQUIREMENTS, SIGNALS, Progress
-from sojourn.replay.shelf import Shelf
+from sojourn.replay.shelf import Shelf, shelvable
 from sojourn.replay.waiting import CANCELS, OPERATIONS, Waiting
 
 LATE = "late: its time is at or before the time already reached"
@@ -89,7 +89,8 @@ class Engine:
         """Take operations in. Those that mean nothing are in what the next `advance` rejects."""
         table = rows.as_table(operations, rows.OPERATIONS)
         clean = rows.check_operations(table)
-        extras = self._with_extras(clean.extras.schema)
+        table = shelvable(table, rows.OPERATIONS)
+        extras = self._with_extras(table.select(clean.extras.column_names).schema)
         rejected = [clean.rejected]
         if self.now_ms is not None:
             in_time = clean.submitted_ms > self.now_ms

@@ -2,13 +2,13 @@
 
 State at any moment = a snapshot + the entries written since, replayed in order. Both have one form:
 
-    magic 8 | kind 4 | version 2 | batches 2 | crc32 4 | 0 4 | length 8 | unpacked 8 | body
+    magic 8 | kind 4 | version 2 | batches 2 | length 8 | unpacked 8 | crc32 8 | body
 
     body = n, n numbers, then for each batch: length, Arrow IPC message
 
-The crc is that of the body as it stands here. A large body is compressed, by LZ4, which the two
-lengths tell. A batch goes without its schema, which the kind and the version tell. A batch that is
-None comes back as None.
+The crc is that of the header before it and of the body as it stands here. A large body is
+compressed, by LZ4, which the two lengths tell. A batch goes without its schema, which the kind and
+the version tell. A batch that is None comes back as None.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from sojourn.errors import SojournError
 
 VERSION = 1
 _MAGIC = b"sojourn\n"
-_HEADER = struct.Struct("<8s4sHHI4xQQ")
+_HEADER = struct.Struct("<8s4sHHQQ")
+_CRC = struct.Struct("<Q")
 _SMALL = 1024  # bytes; what is below gains little from compression
 _NONE = -1
 
@@ -47,9 +48,8 @@ def pack(kind: str, numbers: Sequence[int], batches: Sequence[pa.RecordBatch | N
     if length > _SMALL:
         packed = pa.compress(body, codec="lz4", asbytes=True)
         body = packed if len(packed) < length else body
-    count = len(batches)
-    crc = zlib.crc32(body)
-    return _HEADER.pack(_MAGIC, _four(kind), VERSION, count, crc, len(body), length) + body
+    header = _HEADER.pack(_MAGIC, _four(kind), VERSION, len(batches), len(body), length)
+    return header + _CRC.pack(zlib.crc32(body, zlib.crc32(header))) + body
 
 
 def unpack(
@@ -86,9 +86,10 @@ def _four(kind: str) -> bytes:
 def _checked_body(kind: str, data: memoryview, batches: int) -> memoryview:
     wanted = f"a sojourn {kind} of version {VERSION}"
     advice = "use the bytes as they were written, whole"
-    if len(data) < _HEADER.size:
+    start = _HEADER.size + _CRC.size
+    if len(data) < start:
         raise BadSnapshot(f"expected {wanted}, found {len(data)} bytes, too few for one; {advice}")
-    magic, found_kind, version, count, crc, size, length = _HEADER.unpack_from(data)
+    magic, found_kind, version, count, size, length = _HEADER.unpack_from(data)
     if magic != _MAGIC:
         raise BadSnapshot(f"expected {wanted}, found bytes that start with {magic!r}; {advice}")
     if version != VERSION:
@@ -100,12 +101,13 @@ def _checked_body(kind: str, data: memoryview, batches: int) -> memoryview:
         raise BadSnapshot(
             f"expected {wanted}, found one of kind {found_kind!r}; restore it with its own class"
         )
-    body = data[_HEADER.size :]
+    body = data[start:]
     if len(body) != size:
         raise BadSnapshot(
             f"expected {wanted} of {size} bytes, found {len(body)}: it was cut; {advice}"
         )
-    if zlib.crc32(body) != crc:
+    (crc,) = _CRC.unpack_from(data, _HEADER.size)
+    if zlib.crc32(body, zlib.crc32(data[: _HEADER.size])) != crc:
         raise BadSnapshot(f"expected {wanted}, found damaged bytes: the checksum differs; {advice}")
     if size < length:
         return memoryview(pa.decompress(body, length, codec="lz4"))

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sojourn.errors import BadTable
+
 Integers = npt.NDArray[np.int64]
 
 
@@ -93,3 +95,38 @@ class Shelf:
             numbers = np.concatenate([before, numbers])
             table = pa.concat_tables([last, table]).combine_chunks()
         self._pieces.append((numbers, table))
+
+
+def shelvable(table: pa.Table, name: str) -> pa.Table:
+    """Return the table in types of which Arrow can take single rows, or say of which it cannot.
+
+    It cannot take views of text and bytes, which become text and bytes.
+    """
+    for n, field in enumerate(table.schema):
+        column = table.column(n)
+        kind = _plain(field.type)
+        try:
+            if kind != field.type:
+                column = column.cast(kind)
+                table = table.set_column(n, field.name, column)
+            column.slice(0, 0).take(pa.array([], pa.int64()))
+        except pa.ArrowNotImplementedError:
+            raise BadTable(
+                f"{name}: rows of the column {field.name!r} cannot be kept, it is of type "
+                f"{field.type}; cast it to another type, or drop it"
+            ) from None
+    return table
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_plain(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
+    return kind
