@@ -65,7 +65,9 @@ def quiet_pyspark() -> Iterator[None]:
 
 
 def _settings(master: str, driver_memory: str, shuffle_partitions: int | None) -> dict[str, str]:
-    settings = {
+    from sojourn.spark.stream import STREAM_SETTINGS  # which needs this module
+
+    settings = STREAM_SETTINGS | {
         "spark.driver.memory": driver_memory,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET_LOG.as_uri()}",
         "spark.ui.enabled": "false",
