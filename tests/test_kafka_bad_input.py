@@ -123,8 +123,7 @@ def test_what_is_advertised_is_what_is_served(cluster: Cluster, bystander: Wire)
         )
     said = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
     assert said.pop(0) == (0, 11)  # see metadata.py
-    for name, handler in cluster.brokers[0].handlers.items():
-        assert handler
+    for name in cluster.brokers[0].handlers:
         if name != "produce":
             assert said.pop(wire.API_KEYS[name]) == wire.VERSIONS[name]
     assert not said

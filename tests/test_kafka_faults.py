@@ -93,7 +93,7 @@ def read_back(cluster: Cluster, topic: str, partition: int) -> list[tuple[int, i
             assert messages, f"{len(got)} records came, {end} are committed"
             for message in messages:
                 assert message.error() is None
-                got.append((int(message.value()), message.offset()))
+                got.append((int(message.value() or b""), message.offset() or 0))
     finally:
         consumer.close()
     return got
@@ -216,7 +216,7 @@ def test_a_paused_follower_and_retries_neither_repeat_nor_lose() -> None:
         leader = cluster.leader("t", 0)
         follower = next(b for b in (1, 2, 3) if b != leader)
         cluster.pause_follower(follower, "t", 0)
-        delivered: list[tuple[Any, int]] = []
+        delivered: list[tuple[Any, Any]] = []
         producer = confluent_kafka.Producer(
             quiet(
                 cluster.bootstrap_servers,
