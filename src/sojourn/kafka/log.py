@@ -153,9 +153,9 @@ class Log:
         for batch in self._batches:
             if batch.base_offset >= upto:
                 break
-            if batch.max_timestamp >= timestamp_ms and batch.last_offset >= self.start_offset:
-                found = first_at_or_after(batch, timestamp_ms)
-                if found is not None and found[0] >= self.start_offset:
+            if batch.max_timestamp >= timestamp_ms:
+                found = first_at_or_after(batch, timestamp_ms, self.start_offset)
+                if found is not None:
                     return (*found, batch.leader_epoch)
         return None
 
@@ -169,9 +169,10 @@ class Log:
                 latest = batch
         if latest is None:
             return None
-        found = first_at_or_after(latest, latest.max_timestamp)
-        assert found is not None
-        return found[0], latest.max_timestamp, latest.leader_epoch
+        found = first_at_or_after(latest, latest.max_timestamp, self.start_offset)
+        # The batch's time may lie before the log's start; the batch is still the latest.
+        offset = found[0] if found is not None else max(latest.base_offset, self.start_offset)
+        return offset, latest.max_timestamp, latest.leader_epoch
 
     def _index(self, offset: int) -> int:
         """Which batch has this offset, or is the first after it."""

@@ -250,7 +250,8 @@ class Partition:
                 if now_ms < 0:
                     now_ms = self._cluster.now_ms()
                     lag_max_ms = self._cluster.settings.number("replica.lag.time.max.ms")
-                if now_ms - follower.caught_up_ms > lag_max_ms:
+                is_alive = self._cluster.broker(broker_id).is_alive
+                if not is_alive or now_ms - follower.caught_up_ms > lag_max_ms:
                     continue  # it is far from coming back
             lowest = follower.end_offset
         if lowest > log.high_watermark:

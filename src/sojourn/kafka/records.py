@@ -150,31 +150,31 @@ def checked(data: bytes | None, max_bytes: int) -> Batch:
     return batch
 
 
-def first_at_or_after(batch: Batch, timestamp_ms: int) -> tuple[int, int] | None:
-    """Offset and time of the first record in the batch that is not older; None if there is none.
+def first_at_or_after(batch: Batch, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
+    """Offset and time of the first record from `from_offset` on that is not older; or None.
 
     Records that are compressed in a way that Python cannot undo by itself are not looked at:
-    then it is the batch's first.
+    then it is the first that it can be.
     """
-    if batch.max_timestamp < timestamp_ms:
+    if batch.max_timestamp < timestamp_ms or batch.last_offset < from_offset:
         return None
+    first = max(batch.base_offset, from_offset)
     if batch.attributes & APPEND_TIME:
-        return batch.base_offset, batch.max_timestamp
-    if batch.base_timestamp >= timestamp_ms:
-        return batch.base_offset, batch.base_timestamp
+        return first, batch.max_timestamp
     codec = batch.attributes & CODEC_MASK
     records = batch.data[HEADER.size :]
     try:
         if codec == _GZIP:
             records = zlib.decompress(records, 31)
         elif codec:
-            return batch.base_offset, batch.base_timestamp
+            return first, max(batch.base_timestamp, timestamp_ms)
         for offset_delta, time_delta in _deltas(records, batch.count):
-            if batch.base_timestamp + time_delta >= timestamp_ms:
-                return batch.base_offset + offset_delta, batch.base_timestamp + time_delta
+            offset, time_ms = batch.base_offset + offset_delta, batch.base_timestamp + time_delta
+            if time_ms >= timestamp_ms and offset >= from_offset:
+                return offset, time_ms
     except (zlib.error, IndexError):  # never checked: they are the client's own affair
-        pass
-    return batch.base_offset, batch.base_timestamp
+        return first, max(batch.base_timestamp, timestamp_ms)
+    return None
 
 
 def _deltas(records: bytes, count: int) -> Iterator[tuple[int, int]]:
