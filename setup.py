@@ -22,6 +22,7 @@ class CompileOrGoWithout(build_ext):
 
     def finalize_options(self) -> None:
         super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
         if self.editable_mode:  # keep what was built, and build again only what changed
             self.build_lib, self.build_temp = "build/editable", "build/objects"
 
