@@ -5,6 +5,7 @@ without it too, unless SOJOURN_REQUIRE_COMPILED=1 asks for an error instead.
 """
 
 import os
+import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -42,13 +43,19 @@ def module_name(source: Path) -> str:
     return ".".join(source.relative_to("src").with_suffix("").parts)
 
 
+def extension(source: Path) -> Extension:
+    # Debugging symbols take longer to write than the code.
+    arguments = [] if sys.platform == "win32" else ["-g0"]
+    return Extension(module_name(source), [str(source)], extra_compile_args=arguments)
+
+
 def extensions() -> list[Extension]:
     if asked("SOJOURN_PURE"):
         return []
     from Cython.Build import cythonize
 
     return cythonize(
-        [Extension(module_name(source), [str(source)]) for source in SOURCES],
+        [extension(source) for source in SOURCES],
         build_dir="build/cython",
         compiler_directives={
             "language_level": "3",
