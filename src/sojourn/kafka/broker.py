@@ -87,6 +87,13 @@ class Broker:
         self.is_alive = False
         self.handlers: dict[str, Handler] = {}
         self.door = Door(listener, port, self._serve)
+        for name, value in (
+            ("broker.id", str(broker_id)),
+            ("node.id", str(broker_id)),
+            ("listeners", f"PLAINTEXT://{self.host}:{self.port}"),
+            ("advertised.listeners", f"PLAINTEXT://{self.host}:{self.port}"),
+        ):
+            settings.set(name, value)
 
     @property
     def host(self) -> str:

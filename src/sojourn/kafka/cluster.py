@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from sojourn.clock import SystemClock
+from sojourn.errors import OutOfRange
 from sojourn.kafka import (
     delete_records,
     elections,
@@ -58,8 +59,9 @@ _PARTS = (
 
 
 class Cluster:
-    """Brokers 1 to `brokers`, on `host` and ports chosen by the system, or from `port` up.
+    """So many brokers, on `host` and ports chosen by the system, or from `port` up.
 
+    Their ids count from `first_broker_id`.
     `clock` is where every timeout of the brokers comes from: the system's, or a `ManualClock`
     to move by hand. `config` holds broker settings by their Kafka names. Everything may be
     called from any thread.
@@ -73,9 +75,12 @@ class Cluster:
         host: str = "127.0.0.1",
         port: int = 0,
         config: Mapping[str, object] | None = None,
+        first_broker_id: int = 1,
     ) -> None:
         if brokers < 1:
-            raise ValueError(f"brokers must be ≥ 1, got {brokers}")
+            raise OutOfRange(f"brokers must be ≥ 1, got {brokers}")
+        if first_broker_id < 0:
+            raise OutOfRange(f"first_broker_id must be ≥ 0, got {first_broker_id}")
         self.clock: Any = SystemClock() if clock is None else clock
         self.settings = Settings(BROKER, None, config)
         self.id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -84,6 +89,7 @@ class Cluster:
         self.purgatories = Purgatories(self.timer)
         self._listener = Listener(host, self.settings.number("socket.request.max.bytes"))
         self._is_closed = False
+        self._first_broker_id = first_broker_id
         self.brokers: list[Broker] = []
         self.controller = Controller(self)
         self.groups = Groups(self)
@@ -92,7 +98,7 @@ class Cluster:
         try:
             for n in range(brokers):
                 broker = Broker(
-                    n + 1,
+                    first_broker_id + n,
                     self,
                     self._listener,
                     port + n if port else 0,
@@ -120,9 +126,11 @@ class Cluster:
 
     def broker(self, broker_id: int) -> Broker:
         """The broker of this id."""
-        if not 1 <= broker_id <= len(self.brokers):
-            raise ValueError(f"there is no broker {broker_id}, only 1 to {len(self.brokers)}")
-        return self.brokers[broker_id - 1]
+        index = broker_id - self._first_broker_id
+        if not 0 <= index < len(self.brokers):
+            known = ", ".join(str(broker.id) for broker in self.brokers)
+            raise OutOfRange(f"there is no broker {broker_id}, only {known}")
+        return self.brokers[index]
 
     def coordinator(self, group_id: str) -> Broker | None:
         """The broker that coordinates this group; None while no broker is alive.

@@ -111,6 +111,7 @@ TOPIC: Mapping[str, Definition] = {
 }
 
 BROKER: Mapping[str, Definition] = {
+    "advertised.listeners": Definition(STRING, "", read_only=True),
     "auto.create.topics.enable": Definition(BOOLEAN, "true", read_only=True),
     "broker.id": Definition(INT, "-1", low=-1, high=_I32, read_only=True),
     "controller.quota.window.num": Definition(INT, "11", low=1, high=_I32, read_only=True),
@@ -123,6 +124,8 @@ BROKER: Mapping[str, Definition] = {
     "group.max.session.timeout.ms": Definition(INT, "1800000", high=_I32, read_only=True),
     "group.max.size": Definition(INT, str(_I32), low=1, high=_I32, read_only=True),
     "group.min.session.timeout.ms": Definition(INT, "6000", high=_I32, read_only=True),
+    "listeners": Definition(STRING, "", read_only=True),
+    "node.id": Definition(INT, "-1", low=-1, high=_I32, read_only=True),
     "log.cleanup.policy": TOPIC["cleanup.policy"]._replace(broker_name=""),
     "compression.type": TOPIC["compression.type"]._replace(broker_name=""),
     "log.message.timestamp.type": TOPIC["message.timestamp.type"]._replace(broker_name=""),

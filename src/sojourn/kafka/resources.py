@@ -49,7 +49,7 @@ def _entry(settings: Settings, name: str) -> dict[str, Any]:
     at = name
     while layer is not None:
         if at in layer.own:
-            synonyms.append({"name": at, "value": layer.own[at], "source": _source(layer)})
+            synonyms.append({"name": at, "value": layer.own[at], "source": _source(layer, at)})
         at = layer.definitions[at].broker_name or at
         layer = layer.beneath
         if layer is not None and at not in layer.definitions:
@@ -66,9 +66,11 @@ def _entry(settings: Settings, name: str) -> dict[str, Any]:
     }
 
 
-def _source(layer: Settings) -> int:
+def _source(layer: Settings, name: str) -> int:
     if layer.definitions is not BROKER:
         return TOPIC_CONFIG
+    if layer.definitions[name].read_only:
+        return STATIC_BROKER_CONFIG
     if layer.beneath is not None:
         return DYNAMIC_BROKER_CONFIG
     return DYNAMIC_DEFAULT_BROKER_CONFIG if layer.is_altered else STATIC_BROKER_CONFIG
@@ -173,14 +175,17 @@ def _alter(request: Any, reply: Reply, context: Context, wanted: Any) -> None:
         }
         try:
             settings = _settings_of(context, resource.resource_type, resource.resource_name)
-            own = {
+            fixed = {
+                name: value
+                for name, value in settings.own.items()
+                if settings.definitions[name].read_only
+            }
+            own = fixed | {
                 name: settings.checked(name, value)
                 for name, value in wanted(settings, resource).items()
             }
-            for name in set(own) ^ set(settings.own) | {
-                name for name in own if own[name] != settings.own.get(name)
-            }:
-                if settings.definitions[name].read_only:
+            for name, value in own.items():
+                if settings.definitions[name].read_only and value != fixed.get(name):
                     raise Refused(
                         ErrorCode.invalid_request, f"{name} cannot be changed while brokers run"
                     )
