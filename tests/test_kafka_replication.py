@@ -168,7 +168,7 @@ def test_a_log_does_what_a_list_does(run: int) -> None:
                 count = rng.randint(1, 4)
                 one = made(b"x" * rng.randint(1, 40), end, epoch, count)
                 sizes[number] = len(one)
-                log.append(one)
+                log.append(one, number)
                 naive.records += [(number, end + n, epoch) for n in range(count)]
             elif kind == 4 and naive.records:
                 at = rng.randint(naive.start, end)
@@ -219,7 +219,7 @@ def _compare_read(
 def test_an_epochs_end_is_where_the_next_begins() -> None:
     log = Log()
     for offset, epoch in ((0, 1), (1, 1), (2, 4), (3, 6)):
-        log.append(made(b"x", offset, epoch))
+        log.append(made(b"x", offset, epoch), 0)
     assert log.end_of_epoch(0) == (0, 0)
     assert log.end_of_epoch(1) == (1, 2)
     assert log.end_of_epoch(3) == (1, 2)
@@ -294,3 +294,32 @@ def test_a_lagging_follower_is_late_by_the_clusters_clock(cluster: Cluster) -> N
     assert partition.high_watermark == 0  # it has the record, and says so with its next fetch
     cluster.clock.advance(500)
     assert partition.high_watermark == 1
+
+
+def test_records_are_kept_for_as_long_as_the_topic_says(cluster: Cluster) -> None:
+    cluster.create_topic("kept", replication_factor=3, config={"retention.ms": 3_600_000})
+    partition = cluster.partition("kept", 0)
+    with cluster.agenda:
+        partition.append(checked(batch(b"first"), NO_LIMIT), acks=-1)
+    cluster.clock.advance(3_000_000)
+    with cluster.agenda:
+        partition.append(checked(batch(b"second"), NO_LIMIT), acks=-1)
+    cluster.clock.advance(599_999)
+    assert partition.log.start_offset == 0
+    cluster.clock.advance(300_001)  # it is looked at every five minutes
+    assert {log.start_offset for log in partition.logs.values()} == {1}
+    cluster.clock.advance(24 * 3_600_000)
+    assert {log.start_offset for log in partition.logs.values()} == {2}
+    assert partition.end_offset == 2
+
+
+def test_records_are_kept_up_to_a_size(cluster: Cluster) -> None:
+    size = len(batch(bytes(1_000)))
+    cluster.create_topic("small", config={"retention.bytes": 3 * size, "retention.ms": -1})
+    partition = cluster.partition("small", 0)
+    for _ in range(10):
+        with cluster.agenda:
+            partition.append(checked(batch(bytes(1_000)), NO_LIMIT), acks=1)
+    cluster.clock.advance(300_000)
+    assert partition.log.start_offset == 7
+    assert partition.log.size == 3 * size

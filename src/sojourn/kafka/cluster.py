@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -32,6 +32,7 @@ from sojourn.kafka.configs import BROKER, Settings
 from sojourn.kafka.controller import Controller
 from sojourn.kafka.groups import Groups
 from sojourn.kafka.listener import Listener
+from sojourn.kafka.partition import Partition
 from sojourn.kafka.purgatories import Purgatories
 from sojourn.kafka.quota import MutationQuota
 from sojourn.kafka.refusal import Refused
@@ -41,7 +42,6 @@ from sojourn.timer import Timer
 
 if TYPE_CHECKING:
     from sojourn.clock import Clock
-    from sojourn.kafka.partition import Partition
     from sojourn.kafka.replication import Fetcher
     from sojourn.kafka.topic import Topic
 
@@ -113,7 +113,10 @@ class Cluster:
                 broker.register(part.handlers(broker))
             broker.register(self.groups.handlers(broker))
             self.start_broker(broker.id)
-        self._watch_isr()
+        # Twice in the time allowed: who lags too far behind to be in sync?
+        lag_max_ms = self.settings.number("replica.lag.time.max.ms")
+        self._every(max(1, lag_max_ms // 2), Partition.shrink_isr)
+        self._every(self.settings.number("log.retention.check.interval.ms"), Partition.retain)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -254,18 +257,17 @@ class Cluster:
             )
         return partition.fetchers[broker_id]
 
-    def _watch_isr(self) -> None:
-        """Look twice in the time allowed who lags too far behind to be in sync."""
-        period_ms = max(1, self.settings.number("replica.lag.time.max.ms") // 2)
+    def _every(self, period_ms: int, look: Callable[[Partition], None]) -> None:
+        """Have each partition looked at again and again."""
 
-        def look() -> None:
+        def look_at_all() -> None:
             with self.agenda:
                 for partition in self.controller.partitions():
-                    partition.shrink_isr()
+                    look(partition)
             if not self._is_closed:
-                self.timer.call_later(period_ms, look)
+                self.timer.call_later(period_ms, look_at_all)
 
-        self.timer.call_later(period_ms, look)
+        self.timer.call_later(period_ms, look_at_all)
 
     def close(self) -> None:
         """Stop everything. What waits is dropped, and its connections are closed."""

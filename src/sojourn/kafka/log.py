@@ -11,7 +11,7 @@ to find where they part (KIP-101), and the producers' sequences.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from sojourn.kafka.producers import Producers
@@ -33,17 +33,19 @@ class Log:
         self._batches: list[Batch] = []
         self._bases: list[int] = []  # their base offsets
         self._positions: list[int] = []  # bytes before each, since the log began
+        self._appended_ms: list[int] = []  # when each came, on the cluster's clock
         self._end_position = 0
 
     # Writing.
 
-    def append(self, batch: Batch) -> None:
+    def append(self, batch: Batch, now_ms: int) -> None:
         """Put the batch at the end, where its base offset says it stands."""
         if not self.epochs or batch.leader_epoch > self.epochs[-1][0]:
             self.begin_epoch(batch.leader_epoch, batch.base_offset)
         self._batches.append(batch)
         self._bases.append(batch.base_offset)
         self._positions.append(self._end_position)
+        self._appended_ms.append(now_ms)
         self._end_position += len(batch.data)
         self.end_offset = batch.last_offset + 1
         if batch.producer_id >= 0:
@@ -65,7 +67,7 @@ class Log:
             if keep < len(self._batches):
                 self._end_position = self._positions[keep]
                 offset = max(min(offset, self._bases[keep]), self.start_offset)
-                del self._batches[keep:], self._bases[keep:], self._positions[keep:]
+                self._forget(slice(keep, None))
             self.end_offset = offset
             self.high_watermark = min(self.high_watermark, offset)
             self.producers.rebuild(self._batches)
@@ -74,9 +76,7 @@ class Log:
 
     def restart(self, offset: int) -> None:
         """Forget everything, and go on from this offset."""
-        self._batches.clear()
-        self._bases.clear()
-        self._positions.clear()
+        self._forget(slice(None))
         self.epochs.clear()
         self.producers.rebuild(())
         self.start_offset = self.end_offset = self.high_watermark = offset
@@ -91,9 +91,23 @@ class Log:
         if dead >= 0 and self._batches[dead].last_offset < offset:
             dead += 1
         if dead > 0:
-            del self._batches[:dead], self._bases[:dead], self._positions[:dead]
+            self._forget(slice(dead))
         while len(self.epochs) > 1 and self.epochs[1][1] <= offset:
             self.epochs.pop(0)
+
+    def outlived(self, before_ms: int | None, max_bytes: int | None) -> int:
+        """The first offset to keep of what is committed, by age and by size."""
+        keep = 0
+        if before_ms is not None:
+            keep = bisect_left(self._appended_ms, before_ms)
+        if max_bytes is not None:
+            keep = max(keep, bisect_left(self._positions, self._end_position - max_bytes))
+        first = self._bases[keep] if keep < len(self._bases) else self.end_offset
+        return max(self.start_offset, min(first, self.high_watermark))
+
+    def _forget(self, which: slice) -> None:
+        for column in (self._batches, self._bases, self._positions, self._appended_ms):
+            del column[which]
 
     # Reading.
 

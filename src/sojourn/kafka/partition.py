@@ -140,7 +140,7 @@ class Partition:
                 follower.caught_up_ms = now_ms  # it is, until this very moment
         append_ms = int(time.time() * 1000) if by_append_time else None
         placed = batch.placed(log.end_offset, self.leader_epoch, append_ms)
-        log.append(placed)
+        log.append(placed, now_ms)
         self._advance_high_watermark()
         self.news()
         return Appended(
@@ -214,6 +214,18 @@ class Partition:
         if offset > self.log.start_offset:
             self.log.advance_start(offset)
             self.moved()
+
+    def retain(self) -> None:
+        """Delete what has been kept for long enough, by the topic's settings."""
+        settings = self.topic.settings
+        keep_ms, keep_bytes = settings.number("retention.ms"), settings.number("retention.bytes")
+        if self.leader >= 0 and "delete" in settings.text("cleanup.policy"):
+            self.delete_before(
+                self.log.outlived(
+                    self._cluster.now_ms() - keep_ms if keep_ms >= 0 else None,
+                    keep_bytes if keep_bytes >= 0 else None,
+                )
+            )
 
     def low_watermark(self) -> int:
         """Where the logs of all replicas that are alive have begun by now."""

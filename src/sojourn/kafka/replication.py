@@ -109,8 +109,9 @@ class Fetcher:
         elif read.error is not ErrorCode.none:
             wait_ms = _BACK_OFF_MS
         else:
+            now_ms = self._cluster.now_ms()
             for batch in read.batches:
-                log.append(batch)
+                log.append(batch, now_ms)
             log.high_watermark = max(log.high_watermark, min(read.high_watermark, log.end_offset))
             if read.start_offset > log.end_offset:
                 log.restart(read.start_offset)
