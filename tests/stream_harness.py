@@ -122,6 +122,7 @@ class Stream:
         latest_us = max((row["moment"].timestamp() for row in bundles), default=0)
         news = task.stage("keys", KeyShards(self.plan), bundles)
         ends = task.stage("ids", IdShards(self.plan), news)
+        ends = [{"kind": row["kind"], "body": row["body"]} for row in ends]
         found = pa.RecordBatch.from_pylist(
             ends, pa.schema([("kind", pa.int8()), ("body", pa.binary())])
         )
@@ -178,8 +179,8 @@ class _Task:
     def getValueState(self, name: str, schema: Any) -> _Value:
         return _Value(self, name)
 
-    def getListState(self, name: str, schema: Any) -> _List:
-        return _List(self, name)
+    def getMapState(self, name: str, key_schema: Any, schema: Any) -> _Map:
+        return _Map(self, name)
 
     def registerTimer(self, timer_ms: int) -> None:
         self.state.timers.add((self._place, timer_ms))
@@ -205,21 +206,18 @@ class _Value:
         self._values[self._place] = value
 
 
-class _List:
+class _Map:
     def __init__(self, task: _Task, name: str) -> None:
         self._values, self._place = task.state.values, (*task._place, name)
 
-    def get(self) -> Any:
-        return iter(self._values.get(self._place, []))
+    def getValue(self, key: Any) -> Any:
+        return self._values[*self._place, key]
 
-    def put(self, values: list[Any]) -> None:
-        self._values[self._place] = list(values)
+    def updateValue(self, key: Any, value: Any) -> None:
+        self._values[*self._place, key] = value
 
-    def appendValue(self, value: Any) -> None:
-        self._values.setdefault(self._place, []).append(value)
-
-    def clear(self) -> None:
-        self._values.pop(self._place, None)
+    def removeKey(self, key: Any) -> None:
+        del self._values[*self._place, key]
 
 
 def _rows(batches: Any) -> list[Row]:

@@ -37,6 +37,8 @@ CANDIDATES = 5
 OUTCOMES = 6
 REJECTED = 7
 
+STATUSES = ("completed", "expired", "cancelled", "rejected")  # counted in every bundle of ends
+
 SCHEMAS: dict[int, pa.Schema] = {
     REQUIREMENTS: REQUIREMENT_ROWS,
     SIGNALS: SIGNAL_ROWS,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
     )
 
 NEWS_DDL = "shard int, kind byte, now_ms long, body binary"
-ENDS_DDL = "kind byte, body binary"
+ENDS_DDL = "kind byte, completed long, expired long, cancelled long, rejected long, body binary"
 _News = Row("shard", "kind", "now_ms", "body")
-_Ends = Row("kind", "body")
+_Ends = Row("kind", *bundles.STATUSES, "body")
 
 _MOST_TIMER_MS = 2**62
 _TIME = {
@@ -174,7 +175,7 @@ class IdShards(StatefulProcessor):
         for row in arrived:
             now_ms = row["now_ms"]  # the same in all rows of a batch, and never earlier
             if row["kind"] == bundles.REJECTED:
-                yield _Ends(bundles.REJECTED, row["body"])
+                yield _rejects(row["body"])
             elif row["kind"] != bundles.TICK:
                 bodies[row["kind"]].append(row["body"])
         yield from self._apply(shard, head, bodies, now_ms)
@@ -207,10 +208,10 @@ class IdShards(StatefulProcessor):
         entry = Waiting.entry(operations, candidates, cancels, now_ms)
         self._ledger.write(shard, head, engine, entry)
         if outcomes.num_rows:
-            yield _Ends(bundles.OUTCOMES, bundles.seal(outcomes))
+            yield _ends(outcomes)
         if duplicates.num_rows:
             body = _rejected(self._plan, bundles.OPERATIONS, duplicates, rows.DUPLICATE)
-            yield _Ends(bundles.REJECTED, body)
+            yield _rejects(body)
 
     def _wake_at(self, head: Head, next_ms: int | None) -> None:
         """Have one timer, at the next time that something ends.
@@ -226,6 +227,18 @@ class IdShards(StatefulProcessor):
             if next_ms is not None:
                 self._handle.registerTimer(_timer_ms(next_ms))
             head.next_ms = next_ms
+
+
+def _ends(outcomes: pa.RecordBatch) -> Row:
+    counted = pc.value_counts(outcomes.column("status")).to_pylist()
+    counts = {count["values"]: count["counts"] for count in counted}
+    return _Ends(
+        bundles.OUTCOMES, *(counts.get(s, 0) for s in bundles.STATUSES), bundles.seal(outcomes)
+    )
+
+
+def _rejects(body: bytes) -> Row:
+    return _Ends(bundles.REJECTED, 0, 0, 0, bundles.unseal(bundles.REJECTED, body).num_rows, body)
 
 
 def _timer_ms(next_ms: int) -> int:

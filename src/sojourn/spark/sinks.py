@@ -17,16 +17,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sojourn.errors import OutOfRange, SojournError
+from sojourn.errors import OutOfRange, SojournError, WrongType
+from sojourn.spark.bundles import STATUSES
 from sojourn.spark.session import quiet_pyspark
+from sojourn.spark.stream import ENDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-_TOLD = ("table", "reason", "row")
-_STATUSES = ("completed", "expired", "cancelled", "rejected")
+    from sojourn.spark.stream import Ends
 
 Counts = dict[str, int]
 
@@ -52,8 +53,14 @@ def write_stream(
     """
     if format not in ("parquet", "json"):
         raise OutOfRange(f'format must be "parquet" or "json", got {format!r}')
+    ends = getattr(out, ENDS, None)
+    if ends is None:
+        raise WrongType(
+            "write_stream takes the DataFrame that resolve_stream gave, as it is; write one that "
+            "you have changed with its own writeStream"
+        )
     with quiet_pyspark():
-        writer = out.writeStream.foreachBatch(_Folders(path, format, on_batch))
+        writer = ends.bundles.writeStream.foreachBatch(_Folders(ends, path, format, on_batch))
         return _start(writer, checkpoint, trigger)
 
 
@@ -95,44 +102,40 @@ class _Folders:
     """Writes one batch; called by Spark in the driver."""
 
     def __init__(
-        self, path: str, format: str, on_batch: Callable[[int, Counts], None] | None
+        self, ends: Ends, path: str, format: str, on_batch: Callable[[int, Counts], None] | None
     ) -> None:
+        self._ends = ends
         self._path = path.rstrip("/")
         self._format = format
         self._on_batch = on_batch
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as F
-
         files = _Files(batch, self._path)
         self._claim(batch, files)
-        # Counted on the way, which saves a job; kept, since there are two places to go to.
-        counted = Observation()
-        each = [F.count(F.when(F.col("status") == s, 1)).alias(s) for s in _STATUSES]
-        kept = batch.observe(counted, *each).persist()
+        # Kept, since there are two places to go to; in bundles that is cheap.
+        kept = batch.persist()
         try:
-            is_rejected = F.col("status") == "rejected"
-            self._aside("outcomes", number, kept.where(~is_rejected).drop(*_TOLD))
-            counts: Counts = counted.get
+            counts = dict.fromkeys(STATUSES, 0)
+            for row in kept.select(*STATUSES).collect():
+                for status in STATUSES:
+                    counts[status] += row[status]
             rejected = counts["rejected"]
-            if number == 0 or rejected:
-                self._aside("rejected", number, kept.where(is_rejected).select(*_TOLD))
-                self._place(files, "rejected", number)
-            if number == 0 or sum(counts.values()) > rejected:
-                self._place(files, "outcomes", number)
+            with quiet_pyspark():
+                if number == 0 or sum(counts.values()) > rejected:
+                    self._put(files, "outcomes", number, self._ends.outcomes(kept))
+                if number == 0 or rejected:
+                    self._put(files, "rejected", number, self._ends.rejected(kept))
         finally:
             kept.unpersist()
         if self._on_batch is not None:
             self._on_batch(number, counts)
 
-    def _aside(self, name: str, number: int, part: DataFrame) -> None:
-        aside = f"{self._path}/_staging/{name}/batch={number}"
-        part.write.mode("overwrite").format(self._format).save(aside)
-
-    def _place(self, files: _Files, name: str, number: int) -> None:
-        if not files.exists(f"{name}/batch={number}"):
-            files.move(f"_staging/{name}/batch={number}", f"{name}/batch={number}")
+    def _put(self, files: _Files, name: str, number: int, part: DataFrame) -> None:
+        place = f"{name}/batch={number}"
+        if files.exists(place):
+            return
+        part.write.mode("overwrite").format(self._format).save(f"{self._path}/_staging/{place}")
+        files.move(f"_staging/{place}", place)
 
     def _claim(self, batch: DataFrame, files: _Files) -> None:
         """See that the folder is of this query: its batches are told apart by number alone."""

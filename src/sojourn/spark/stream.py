@@ -29,9 +29,11 @@ from sojourn.spark.session import quiet_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+ENDS = "_sojourn_ends"  # the attribute of a DataFrame that says where it comes from
 _TOLD = ("table", "reason", "row")
 _OURS = ("id", "submitted_ms", "timeout_ms", "requires")
 _MOST_SHARDS = 4096
@@ -126,27 +128,88 @@ def resolve_stream(
         ends = news.groupBy("shard").transformWithState(
             IdShards(plan), ENDS_DDL, "Append", "EventTime"
         )
-        extras = [name for name in columns.names if name != "needed"]
-        kinds = {field.name: field.dataType.simpleString() for field in operations.schema}
-        ddl = "id string, status string, at_ms long, by_key string, waited_ms long, "
-        ddl += "".join(f"`{name.replace('`', '``')}` {kinds[name]}, " for name in extras)
-        ddl += "table string, reason string, row string"
-        return ends.mapInArrow(Unpack(sealed), ddl)
+        return Ends(ends, sealed, operations.schema).unpacked()
 
 
 @dataclass(frozen=True)
-class Unpack:
-    """Turns bundles of outcomes and rejected rows into rows; called by `mapInArrow`."""
+class Ends:
+    """What the second stage gives: outcomes and rejected rows, still in bundles."""
+
+    bundles: DataFrame
+    columns: bytes
+    operations: StructType  # as they came
+
+    def unpacked(self) -> DataFrame:
+        """Return outcomes and rejected rows as rows of one kind."""
+        frame = self.bundles.mapInArrow(
+            Unpack(self.columns), f"{self._outcomes_ddl()}, {_REJECTED_DDL}"
+        )
+        # `write_stream` writes each to its own place, and would have to take them apart again.
+        setattr(frame, ENDS, self)
+        return frame
+
+    def outcomes(self, batch: DataFrame) -> DataFrame:
+        """Return the outcomes of a batch of the bundles."""
+        return batch.mapInArrow(UnpackOutcomes(self.columns), self._outcomes_ddl())
+
+    def rejected(self, batch: DataFrame) -> DataFrame:
+        """Return the rejected rows of a batch of the bundles."""
+        return batch.mapInArrow(unpack_rejected, _REJECTED_DDL)
+
+    def _outcomes_ddl(self) -> str:
+        names = pa.ipc.read_schema(pa.py_buffer(self.columns)).names
+        kinds = {field.name: field.dataType.simpleString() for field in self.operations}
+        extras = [f"`{n.replace('`', '``')}` {kinds[n]}" for n in names if n != "needed"]
+        return ", ".join([_OUTCOMES_DDL, *extras])
+
+
+_OUTCOMES_DDL = "id string, status string, at_ms long, by_key string, waited_ms long"
+_REJECTED_DDL = "table string, reason string, row string"
+
+
+@dataclass(frozen=True)
+class UnpackOutcomes:
+    """Turns bundles of outcomes into rows, passing others over; called by `mapInArrow`."""
 
     columns: bytes
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         form = PayloadFormat(pa.ipc.read_schema(pa.py_buffer(self.columns)))
-        extras = pa.schema([field for field in form.columns if field.name != "needed"])
-        for batch in batches:
-            for kind, body in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                found = bundles.unseal(kind, body)
-                yield _ended(found, form) if kind == bundles.OUTCOMES else _told(found, extras)
+        for kind, found in _opened(batches):
+            if kind == bundles.OUTCOMES:
+                yield _ended(found, form)
+
+
+def unpack_rejected(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Turn bundles of rejected rows into rows, passing others over; called by `mapInArrow`."""
+    for kind, found in _opened(batches):
+        if kind == bundles.REJECTED:
+            yield found
+
+
+@dataclass(frozen=True)
+class Unpack:
+    """Turns bundles of outcomes and rejected rows into rows of one kind."""
+
+    columns: bytes
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        form = PayloadFormat(pa.ipc.read_schema(pa.py_buffer(self.columns)))
+        for kind, found in _opened(batches):
+            if kind == bundles.OUTCOMES:
+                ended = _ended(found, form)
+                nothing = [pa.nulls(found.num_rows, pa.string())] * len(_TOLD)
+                names = [*ended.schema.names, *_TOLD]
+                yield pa.record_batch([*ended.columns, *nothing], names=names)
+            else:
+                yield _told(found, form)
+
+
+def _opened(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    for batch in batches:
+        kinds, bodies = batch.column("kind").to_pylist(), batch.column("body").to_pylist()
+        for kind, body in zip(kinds, bodies, strict=True):
+            yield kind, bundles.unseal(kind, body)
 
 
 def _ended(found: pa.RecordBatch, form: PayloadFormat) -> pa.RecordBatch:
@@ -157,16 +220,16 @@ def _ended(found: pa.RecordBatch, form: PayloadFormat) -> pa.RecordBatch:
         if name != "needed":
             names.append(name)
             arrays.append(carried.column(name).combine_chunks())
-    nothing = pa.nulls(found.num_rows, pa.string())
-    return pa.record_batch([*arrays, nothing, nothing, nothing], names=[*names, *_TOLD])
+    return pa.record_batch(arrays, names=names)
 
 
-def _told(found: pa.RecordBatch, extras: pa.Schema) -> pa.RecordBatch:
+def _told(found: pa.RecordBatch, form: PayloadFormat) -> pa.RecordBatch:
+    extras = [field for field in form.columns if field.name != "needed"]
     count = found.num_rows
     text, number = pa.nulls(count, pa.string()), pa.nulls(count, pa.int64())
     status = pa.repeat(pa.scalar("rejected"), count)
     arrays = [text, status, number, text, number, *(pa.nulls(count, f.type) for f in extras)]
-    names = ["id", "status", "at_ms", "by_key", "waited_ms", *extras.names, *_TOLD]
+    names = ["id", "status", "at_ms", "by_key", "waited_ms", *(f.name for f in extras), *_TOLD]
     return pa.record_batch([*arrays, *found.columns], names=names)
 
 
