@@ -276,8 +276,11 @@ class GroupCoordinator:
                 if member.join_reply is None and not member.is_static:
                     self._remove(group, member.member_id)
             if not group.elect_joined_leader() and group.members:
-                # Only static members are left, and none has rejoined. Their sessions will end.
-                self.watch_rebalance(DelayedJoin(self, group, group.rebalance_timeout_ms))
+                # Only static members are left, and none has rejoined. Some will, or their sessions
+                # end; before that there is nothing to look at, however short their timeouts.
+                longest_ms = max(member.session_timeout_ms for member in group.members.values())
+                timeout_ms = max(group.rebalance_timeout_ms, longest_ms)
+                self.watch_rebalance(DelayedJoin(self, group, timeout_ms))
                 return
             group.begin_generation()
             if not group.members:
