@@ -33,7 +33,7 @@ class Load:
         self._pause_s = pause_s
         self._stopping = False
         self.sent = 0
-        self.acknowledged: dict[int, dict[int, int]] = defaultdict(dict)  # value -> offset
+        self.acknowledged: dict[int, dict[int, Any]] = defaultdict(dict)  # value -> offset
         self.failed: list[Any] = []
         self._producer = confluent_kafka.Producer(
             quiet(
@@ -184,7 +184,9 @@ def under_faults(count: int) -> None:
             assert len(acknowledged) == load.sent
             got = read_back(cluster, "t", index)
             assert [value for value, _ in got] == list(range(load.sent)), f"seed {seed}"
-            assert dict(got) == acknowledged, f"seed {seed}"
+            # librdkafka may learn that a record was written without learning where.
+            for value, offset in got:
+                assert acknowledged[value] in (offset, None), f"seed {seed}"
             until(
                 lambda p=partition: len({log.end_offset for log in p.logs.values()}) == 1,  # type: ignore[misc]
                 "the replicas agree",
@@ -284,6 +286,23 @@ def test_a_gap_is_refused(solo: Cluster) -> None:
         assert numbered(wire, 0, count=3) == (ErrorCode.none, 0)
         assert numbered(wire, 4)[0] is ErrorCode.out_of_order_sequence_number
         assert numbered(wire, 3) == (ErrorCode.none, 3)
+
+
+def test_those_sent_after_a_batch_that_was_turned_away_are_turned_away_for_its_reason() -> None:
+    with Cluster(brokers=2, clock=ManualClock()) as cluster:
+        cluster.create_topic("t", replication_factor=2, config={"min.insync.replicas": 2})
+        leader = cluster.leader("t", 0)
+        with Wire(cluster, leader) as wire:
+            assert numbered(wire, 0) == (ErrorCode.none, 0)
+            cluster.stop_broker(3 - leader)
+            assert numbered(wire, 1)[0] is ErrorCode.not_enough_replicas
+            # A retry of what stands in the log is not told that nothing was appended.
+            assert numbered(wire, 0) == (ErrorCode.not_enough_replicas_after_append, 0)
+            cluster.start_broker(3 - leader)
+            assert numbered(wire, 2)[0] is ErrorCode.not_enough_replicas  # 1 has to come first
+            assert numbered(wire, 1) == (ErrorCode.none, 1)
+            assert numbered(wire, 2) == (ErrorCode.none, 2)
+            assert numbered(wire, 9)[0] is ErrorCode.out_of_order_sequence_number
 
 
 def test_an_older_epoch_is_fenced_and_a_newer_one_starts_at_zero(solo: Cluster) -> None:

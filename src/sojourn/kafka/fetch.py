@@ -12,7 +12,9 @@ leader changes, and is then answered if
     B  the client's idea of the leader's epoch is out of date (or ahead)
     C  the offset asked for is no longer in the log: truncated, or deleted
     D  the log has parted from the follower's (the epochs differ)
-    E  a follower does not yet know that the log's start has moved
+    E  a follower does not yet know that the high watermark, or the log's start, has moved
+       (Kafka tells it with the next fetch, half a second later at most; here a follower's
+       fetch may wait for long, and a test should not have to)
     F  there are enough bytes, counting for each partition no more than it may give
     G  its time is up: it gets what there is, without error
 """
@@ -95,7 +97,7 @@ class Fetch:
                     and self._diverging(asked) is None
                 ):
                     asked.partition.follower_fetched(self.replica, asked.offset, asked.start_offset)
-        if self.max_wait_ms <= 0 or not self.asked or self.is_enough(arriving=True):
+        if self.max_wait_ms <= 0 or not self.asked or self.is_enough():
             self.finish()
             return None
         waiting = DelayedFetch(self)
@@ -103,7 +105,7 @@ class Fetch:
         self.broker.cluster.purgatories.fetch.try_complete_else_watch(waiting, keys)
         return waiting
 
-    def is_enough(self, arriving: bool = False) -> bool:
+    def is_enough(self) -> bool:
         """Whether this can be answered before its time."""
         available = 0
         for asked in self.asked:
@@ -120,12 +122,8 @@ class Fetch:
                 if log.start_offset > asked.start_offset >= 0:
                     return True  # case E
                 follower = partition.followers.get(self.replica)
-                if (
-                    arriving
-                    and follower is not None
-                    and follower.sent_high_watermark < log.high_watermark
-                ):
-                    return True  # it comes for the watermark
+                if follower is not None and follower.sent_high_watermark < log.high_watermark:
+                    return True  # case E
             if asked.offset < upto:
                 available += min(log.bytes_between(asked.offset, upto), asked.max_bytes)
         return available >= self.min_bytes  # case F

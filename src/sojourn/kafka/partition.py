@@ -84,6 +84,7 @@ class Partition:
         self._epoch_start = 0
         self._has_news = False
         self._has_moved = False
+        self._turned_away: dict[int, ErrorCode] = {}  # producers whose last batch was not taken
 
     def __repr__(self) -> str:
         return f"<Partition {self.key} led by {self.leader}, epoch {self.leader_epoch}>"
@@ -117,23 +118,36 @@ class Partition:
     # The leader.
 
     def append(self, batch: Batch, acks: int) -> Appended:
-        """Take a producer's batch, or say where it stands already; or Refused."""
+        """Take a producer's batch, or say where it stands already; or Refused.
+
+        A retry of what stands here is told so even while too few are in sync for anything new:
+        "not enough replicas, nothing appended" would be wrong, and a client that believes it
+        may send the records again under another number.
+        """
+        log = self.log
+        by_append_time = self.topic.settings.text("message.timestamp.type") == "LogAppendTime"
+        out_of_order: Refused | None = None
+        if batch.producer_id >= 0:
+            try:
+                earlier = log.producers.check(batch)
+            except Refused as refused:
+                out_of_order = refused
+            else:
+                if earlier is not None:
+                    return Appended(
+                        earlier.base_offset,
+                        earlier.next_offset,
+                        earlier.max_timestamp if by_append_time else -1,
+                        log.start_offset,
+                    )
         if acks == -1 and len(self.isr) < self.min_insync:
             raise Refused(
                 ErrorCode.not_enough_replicas,
                 f"{len(self.isr)} replicas of {self.key} are in sync, {self.min_insync} are needed",
             )
-        log = self.log
-        by_append_time = self.topic.settings.text("message.timestamp.type") == "LogAppendTime"
-        if batch.producer_id >= 0:
-            earlier = log.producers.check(batch)
-            if earlier is not None:
-                return Appended(
-                    earlier.base_offset,
-                    earlier.next_offset,
-                    earlier.max_timestamp if by_append_time else -1,
-                    log.start_offset,
-                )
+        if out_of_order is not None:
+            raise out_of_order
+        self._turned_away.pop(batch.producer_id, None)
         now_ms = self._cluster.now_ms()
         for follower in self.followers.values():
             if follower.end_offset == log.end_offset:
@@ -149,6 +163,19 @@ class Partition:
             -1 if append_ms is None else append_ms,
             log.start_offset,
         )
+
+    def turn_away(self, batch: Batch, code: ErrorCode) -> ErrorCode:
+        """Remember why a producer's batch was not taken; say what to tell the producer.
+
+        Those that it has sent after that one will come out of order, which is our doing and not
+        the producer's: they are turned away for the same reason, to come again with the first.
+        """
+        if batch.producer_id >= 0:
+            if code is ErrorCode.out_of_order_sequence_number:
+                return self._turned_away.get(batch.producer_id, code)
+            if code in (ErrorCode.not_enough_replicas, ErrorCode.not_leader_or_follower):
+                self._turned_away[batch.producer_id] = code
+        return code
 
     def follower_fetched(self, broker_id: int, offset: int, start_offset: int) -> None:
         """A follower asks for what comes after `offset`: so it has all before."""

@@ -185,8 +185,11 @@ def _append(status: Status, data: bytes | None, acks: int, broker: Broker) -> No
     partition = status.partition
     if partition is None or partition.is_deleted:
         raise Refused(ErrorCode.unknown_topic_or_partition)
-    if not partition.is_led_by(broker.id):
-        raise Refused(ErrorCode.not_leader_or_follower)
     batch = records.checked(data, partition.topic.settings.number("max.message.bytes"))
-    status.appended = partition.append(batch, acks)
+    try:
+        if not partition.is_led_by(broker.id):
+            raise Refused(ErrorCode.not_leader_or_follower)
+        status.appended = partition.append(batch, acks)
+    except Refused as refused:
+        raise Refused(partition.turn_away(batch, refused.code), refused.reason) from None
     status.is_pending = acks == ALL

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from sojourn.kafka.partition import Partition
     from sojourn.task import TimerTask
 
-_MAX_WAIT_MS = 10_000
+# Long, since all news ends the wait: moving the clock by a day should not mean a day of fetches.
+_MAX_WAIT_MS = 300_000
 _BACK_OFF_MS = 1_000
 
 
