@@ -118,3 +118,13 @@ def test_one_deadline_serves_several_futures() -> None:
     assert told[:2] == ["merged [9, 16, 25], failed []", "all in time: True"]
     assert told[2:4] == ["merged [9, 16], failed ['TimeoutError']", "all in time: False"]
     assert told[-1] == "threads left: 0"
+
+
+def test_three_clients_in_one_group_read_a_topic_once() -> None:
+    for client in ("kio", "confluent_kafka", "kafka", "aiokafka"):
+        pytest.importorskip(client, reason=f"{client} is not installed")
+    told = run("kafka_mixed_group").splitlines()
+    assert told[2] == "aiokafka joined: generation 3, 3 members"
+    assert sum(number("read", line) for line in told[3:6]) == 600
+    assert told[6] == "600 written, 600 different ones read"
+    assert told[-1] == "waiting: 0 rebalances, 0 heartbeats"
