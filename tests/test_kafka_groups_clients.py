@@ -221,6 +221,35 @@ def test_committed_offsets_survive_a_change_of_member(
     assert {partition: one.offset for partition, one in offsets.items()} == dict.fromkeys(ALL, 5)
 
 
+@real_time
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_group_goes_on_when_its_coordinator_stops(
+    cluster: Cluster, join: Join, kind: type[Member]
+) -> None:
+    member = join(kind)
+    share(member)
+    home = cluster.coordinator("g")
+    assert home is not None
+    cluster.stop_broker(home.id)
+    assert cluster.coordinator("g") is not home
+    beats_where_it_is_now(cluster)
+    cluster.start_broker(home.id)
+    assert cluster.coordinator("g") is home
+    beats_where_it_is_now(cluster)
+
+
+def beats_where_it_is_now(cluster: Cluster) -> None:
+    """The group has moved: its only member finds it, and is heard of."""
+    (member,) = cluster.groups["g"].members.values()
+    expected = member.heartbeat
+    assert expected is not None  # armed anew by the broker that took over
+    until(lambda: expected.is_completed, "a heartbeat")
+    assert not expected.is_expired
+
+
+# The four waits, each with a real client, parked, completed and expired.
+
+
 @pytest.mark.kafka_cluster(config={"group.initial.rebalance.delay.ms": 3_000})
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_the_first_join_waits_for_the_delay_and_no_longer(
