@@ -338,6 +338,13 @@ def test_offsets_are_deleted(cluster: Cluster, client: RawClient) -> None:
     assert cluster.groups.ledger.offsets("g") == {}
 
 
+def test_offsets_go_with_their_topic(cluster: Cluster, client: RawClient) -> None:
+    client.ask("offset_commit", 8, **commit_fields(7))
+    with cluster.agenda:
+        cluster.controller.delete_topic(cluster.controller.topics["t"])
+    assert cluster.groups.ledger.offsets("g") == {}
+
+
 @pytest.mark.parametrize("version", versions("describe_groups"))
 def test_groups_are_described(client: RawClient, version: int) -> None:
     joined = stable(client)

@@ -135,6 +135,7 @@ class Controller:
         del self.topics[topic.name], self._by_id[topic.id]
         for partition in topic.partitions:
             partition.delete()
+        self._cluster.groups.forget_topic(topic.name)
         self.changed()
 
     # Leaders.

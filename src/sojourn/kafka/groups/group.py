@@ -1,18 +1,18 @@
 """A group of consumers: its members, its state and its generation. It waits for nothing.
 
-                    first member joins
-          EMPTY --------------------------> PREPARING_REBALANCE <----------------------+
-            ^                                 |       ^        ^                       |
-            |          nobody is left         |       |        | member joins anew,    |
-            +---------------------------------+       |        | leaves or dies        |
-                                              |       |        |                       |
-                             all have rejoined|       |   COMPLETING_REBALANCE         |
-                                              |       +------^ |                       |
-                                              +----------------+ leader's assignment   |
-                                                               v                       |
-                                                             STABLE -------------------+
-      DEAD: deleted, or moved to another broker.                      the same, or the
-                                                                      leader joins again
+    EMPTY --------- somebody joins --------> PREPARING_REBALANCE <--------------+
+      ^                                          |         ^                    |
+      +------------- nobody is left -------------+         |                    |
+                                                 |         | joins, leaves, dies|
+                                   all who will  |         |                    | the same, or the
+                                   have rejoined v         |                    | leader joins again
+                                         COMPLETING_REBALANCE                   |
+                                                 |                              |
+                                                 | the leader's assignment      |
+                                                 v                              |
+                                               STABLE --------------------------+
+
+DEAD: deleted, or moved to another broker.
 Callers hold the agenda.
 """
 
