@@ -89,13 +89,16 @@ class Inputs:
             self._schedules[rate, operations] = self._make_schedule(rate, operations)
         return self._schedules[rate, operations]
 
-    def trace(self, operations: int, hot_share: float) -> Path:
+    def trace(self, operations: int, hot_share: float = 0.0, files: int = 4) -> Path:
         """A folder of operations and signals as Parquet, with this share of them on one key."""
         from benchmarks.contenders.rows import write_trace
 
-        folder = self._folder / f"trace-{operations}-{hot_share}"
+        folder = self._folder / f"trace-{operations}-{hot_share}-{files}"
         if not folder.exists():
-            write_trace(folder, operations, keys=operations // 10, hot_share=hot_share, seed=SEED)
+            keys = operations // 10
+            write_trace(
+                folder, operations, keys=keys, hot_share=hot_share, files=files, seed=SEED
+            )
         return folder
 
     def _make_schedule(self, rate: int, operations: int) -> Schedule:

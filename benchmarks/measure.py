@@ -15,6 +15,7 @@ _MODULES = {
     "memory": "memory",
     "lateness": "lateness",
     "rows": "rows",
+    "stream": "stream",
 }
 
 

@@ -11,7 +11,7 @@ from benchmarks.inputs import FORCE_KEY_SPACE, SIGNAL_KEY_SPACE
 if TYPE_CHECKING:
     from benchmarks.inputs import Inputs
 
-WORKLOADS = ("request-timeouts", "purgatory", "growth", "memory", "lateness", "rows")
+WORKLOADS = ("request-timeouts", "purgatory", "growth", "memory", "lateness", "rows", "stream")
 
 _GROWTH_BATCH = 10_000
 _LEAD_MS = 1_000
@@ -34,6 +34,10 @@ class Size:
     jvm_warmups: int
     jvm_rounds: int
     rows: tuple[int, ...]
+    rows_alone: tuple[int, ...]
+    streamed: int
+    stream_batches: int
+    textbook_s: int
 
 
 FULL = Size(
@@ -49,6 +53,10 @@ FULL = Size(
     jvm_warmups=5,
     jvm_rounds=3,
     rows=(2_000_000, 10_000_000),
+    rows_alone=(1_000_000, 50_000_000),
+    streamed=1_000_000,
+    stream_batches=20,
+    textbook_s=150,
 )
 QUICK = Size(
     timers=100_000,
@@ -63,6 +71,10 @@ QUICK = Size(
     jvm_warmups=25,  # small rounds warm the JVM less
     jvm_rounds=3,
     rows=(200_000,),
+    rows_alone=(),
+    streamed=100_000,
+    stream_batches=4,
+    textbook_s=30,
 )
 
 
@@ -79,6 +91,8 @@ def cases(workload: str, size: Size, inputs: Inputs, repeats: int) -> list[Case]
         return memory(size, inputs, 1)
     if workload == "rows":
         return rows(size, inputs, min(repeats, 3))
+    if workload == "stream":
+        return stream(size, inputs, min(repeats, 3))
     return lateness(size, min(repeats, 3))
 
 
@@ -203,7 +217,20 @@ def rows(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
             contenders = ("replay", "spark", "window-sql", "duckdb", "polars")
             scenario = f"{count(n)}, {keys}"
             found += [Case("rows", scenario, name, params, repeats) for name in contenders]
+    for n in size.rows_alone:
+        params = {"operations": n, "trace": str(inputs.trace(n))}
+        scenario = f"{count(n)}, uniform"
+        found += [Case("rows", scenario, name, params, 1) for name in ("replay", "spark")]
     return found
+
+
+def stream(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
+    trace = inputs.trace(size.streamed, files=size.stream_batches)
+    params: Params = {"trace": str(trace), "limit_s": size.textbook_s}
+    return [
+        Case("stream", count(size.streamed), name, params, repeats)
+        for name in ("spark-stream", "textbook")
+    ]
 
 
 def count(n: int) -> str:

@@ -30,6 +30,7 @@ _TITLES = {
     "growth": "Growth: add and cancel with many already pending",
     "memory": "Memory per pending timer or operation",
     "rows": "Operations as data: 2 requirements each, as many signals; the second round",
+    "stream": "A stream of operations and as many signals, on local[2]; rows of both",
     "lateness": "Lateness: ran − deadline rounded up to its tick (ms), system clock",
 }
 _COLUMNS = {
@@ -49,6 +50,13 @@ _COLUMNS = {
     "rows": [
         Column("s", "seconds", 2),
         Column("operations/s", "rows_per_s", 0),
+        Column("peak MB", "peak_mb", 0),
+    ],
+    "stream": [
+        Column("rows/s", "rows_per_s", 0),
+        Column("rows", "rows", 0),
+        Column("batches", "batches", 0),
+        Column("s", "seconds", 1),
         Column("peak MB", "peak_mb", 0),
     ],
     "lateness": [
@@ -77,6 +85,8 @@ _NOTES = {
     ("rows", "window-sql"): "local[2]",
     ("rows", "duckdb"): "one process",
     ("rows", "polars"): "one process",
+    ("stream", "spark-stream"): "checks rows and ids, tells of late ones",
+    ("stream", "textbook"): "the first batches, until its time is up",
     ("lateness", "kafka"): "rounds down: may be early",
     ("lateness", "sleep"): "the machine's own share",
 }

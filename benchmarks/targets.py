@@ -70,7 +70,7 @@ def targets(results: Results, size: Size) -> list[Target]:
         for theirs, label in (("kafka", "Kafka"), ("kafka-presized", "Kafka, heap pre-sized")):
             ratio = purgatory(scenario, theirs)
             found.append(Target(f"purgatory, {scenario}, vs {label}", 0.8, "×", ratio))
-    found += _rows(results, size)
+    found += _rows(results, size) + _stream(results, size)
     memory = results.number("memory", f"{count(size.memory_timers)} timers", "timer", "bytes_each")
     late = results.number("lateness", "10k/s, idle", "timer", "p99_ms")
     found += [
@@ -97,3 +97,14 @@ def _rows(results: Results, size: Size) -> list[Target]:
                 Target(f"{scenario}: replay vs DuckDB", 1, "×", times("replay", "duckdb")),
             ]
     return found
+
+
+def _stream(results: Results, size: Size) -> list[Target]:
+    n = count(size.streamed)
+    ours = results.number("stream", n, "spark-stream", "rows_per_s")
+    textbook = results.number("stream", n, "textbook", "rows_per_s")
+    ratio = ours / textbook if ours and textbook else None
+    return [
+        Target(f"{n} streamed, vs state for each key and id", 15, "×", ratio),
+        Target(f"{n} streamed, thousand rows/s", 100, "k", ours and ours / 1e3),
+    ]

@@ -129,7 +129,7 @@ def test_topics_are_read_and_written(
     assert first.kwargs == {"extras": "class string", "starting": "earliest"}
     assert second.kwargs["extras"] == ""
     assert asked["write_kafka"].call_args.args[1:] == ("broker:9092", "outcomes", "state")
-    assert asked["write_kafka"].call_args.kwargs == {"trigger": "5 seconds"}
+    assert asked["write_kafka"].call_args.kwargs["trigger"] == "5 seconds"
     assert asked["settings"]["spark.jars.packages"] == on_spark.KAFKA_PACKAGE
     assert "what waits is in state" in capsys.readouterr().out
 

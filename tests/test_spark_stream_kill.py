@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,43 +11,19 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from driver_process import Driver
 from rows_traces import Trace, random_trace
 from stream_traces import arrivals, write_arrivals
 from test_one_answer import answer_of_tables, differs
 
 from sojourn import replay
 
-DRIVER = Path(__file__).with_name("stream_driver.py")
 PATIENCE_S = 600
 
 
-class Driver:
-    """A driver process with all that it has started."""
-
-    def __init__(self, folder: Path) -> None:
-        self._log = (folder / "log").open("ab")
-        self._process = subprocess.Popen(
-            [sys.executable, DRIVER, folder],
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that the JVM goes with it, as when a machine fails
-        )
-
-    def runs(self) -> bool:
-        return self._process.poll() is None
-
-    def kill(self) -> None:
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._log.close()
-
-    def end(self) -> int:
-        try:
-            return self._process.wait(PATIENCE_S)
-        finally:
-            if self.runs():
-                self.kill()
-            self._log.close()
+def start(folder: Path) -> Driver:
+    script = Path(__file__).with_name("stream_driver.py")
+    return Driver([sys.executable, str(script), str(folder)], folder / "log")
 
 
 def committed(folder: Path) -> int:
@@ -64,15 +38,15 @@ def kill_often(folder: Path, trace: Trace, batches: int, kills: int, rng: random
     write_arrivals(folder, arrivals(trace, batches, 190, seed=rng.randrange(10**6)))
     targets = sorted(rng.choices(range(-1, batches), k=kills))
     for target in targets:
-        driver = Driver(folder)
+        driver = start(folder)
         give_up_s = time.monotonic() + PATIENCE_S
         while driver.runs() and committed(folder) < target and time.monotonic() < give_up_s:
             time.sleep(0.02)
         # From the start of a batch into its end or the next: what is cut short is left to chance.
         time.sleep(rng.uniform(0, 2.0))
         driver.kill()
-    driver = Driver(folder)
-    assert driver.end() == 0, (folder / "log").read_text()[-5000:]
+    driver = start(folder)
+    assert driver.end(PATIENCE_S) == 0, (folder / "log").read_text()[-5000:]
     compare(folder, trace)
 
 

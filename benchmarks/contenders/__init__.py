@@ -21,6 +21,8 @@ LABELS = {
     "sleep": "a bare sleeping thread",
     "replay": "sojourn.replay",
     "spark": "sojourn.spark, batch",
+    "spark-stream": "sojourn.spark, stream",
+    "textbook": "state for each key and id",
     "window-sql": "window SQL on Spark",
     "duckdb": "DuckDB, ASOF join",
     "polars": "polars, join_asof",

@@ -24,7 +24,7 @@ Rows that come more than --delay behind the latest are late, and rejected with t
 event only rows move time.
 
 OUT/outcomes and OUT/rejected get a folder for each batch, exactly once, also over restarts with
-the same checkpoint. What waits when the command stops goes on waiting in the checkpoint.
+the same checkpoint; and so does a topic its messages. What waits when the command stops goes on waiting in the checkpoint.
 
 examples:
   sojourn stream --operations in/operations --signals in/signals --out out --checkpoint state
@@ -178,7 +178,12 @@ def _start(spark: SparkSession, args: argparse.Namespace, batches: Batches) -> S
     trigger = None if args.available_now else args.trigger
     if args.out_topic:
         return on_spark.write_kafka(
-            ended, args.bootstrap_servers, args.out_topic, args.checkpoint, trigger=trigger
+            ended,
+            args.bootstrap_servers,
+            args.out_topic,
+            args.checkpoint,
+            trigger=trigger,
+            on_batch=batches,
         )
     return on_spark.write_stream(
         ended,

@@ -4,7 +4,7 @@ from sojourn.spark.batch import Resolution as Resolution  # outcomes, pending, r
 from sojourn.spark.batch import resolve as resolve  # whole DataFrames in, DataFrames out
 from sojourn.spark.session import local_session as local_session  # Spark on this machine, quiet
 from sojourn.spark.sinks import to_kafka as to_kafka  # outcomes as messages
-from sojourn.spark.sinks import write_kafka as write_kafka  # to a topic, at least once
+from sojourn.spark.sinks import write_kafka as write_kafka  # to a topic, exactly once
 from sojourn.spark.sinks import write_stream as write_stream  # to folders, exactly once
 from sojourn.spark.sources import KAFKA_PACKAGE as KAFKA_PACKAGE  # the connector's Maven name
 from sojourn.spark.sources import from_kafka as from_kafka  # a topic of JSON values

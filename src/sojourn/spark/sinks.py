@@ -9,18 +9,21 @@ then takes its place in one rename:
     OUT/_staging/                            what is being written
     OUT/_sojourn                             the query whose results these are
 
-A batch that runs again comes to the same rows, so a folder that is there already is left alone.
+A batch that runs again comes to the same rows, so a folder that is there already is left alone, and
+so is what a topic holds already.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sojourn.errors import OutOfRange, SojournError, WrongType
 from sojourn.spark.bundles import STATUSES
+from sojourn.spark.folders import Folder
 from sojourn.spark.session import quiet_pyspark
 from sojourn.spark.stream import ENDS
+from sojourn.spark.topics import Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from sojourn.spark.stream import Ends
 
 Counts = dict[str, int]
+
+_NOTES = "sojourn-sent"
 
 
 def write_stream(
@@ -53,12 +58,7 @@ def write_stream(
     """
     if format not in ("parquet", "json"):
         raise OutOfRange(f'format must be "parquet" or "json", got {format!r}')
-    ends = getattr(out, ENDS, None)
-    if ends is None:
-        raise WrongType(
-            "write_stream takes the DataFrame that resolve_stream gave, as it is; write one that "
-            "you have changed with its own writeStream"
-        )
+    ends = _ends_of(out, "write_stream")
     with quiet_pyspark():
         writer = ends.bundles.writeStream.foreachBatch(_Folders(ends, path, format, on_batch))
         return _start(writer, checkpoint, trigger)
@@ -71,17 +71,24 @@ def write_kafka(
     checkpoint: str,
     *,
     trigger: str | None = "1 second",
+    on_batch: Callable[[int, Counts], None] | None = None,
     options: dict[str, str] | None = None,
 ) -> StreamingQuery:
-    """Start sending what `resolve_stream` gave to a topic, as JSON.
+    """Start sending what `resolve_stream` gave to a topic; `key` is the id, `value` the row as JSON.
 
-    At least once: Spark's Kafka connector has no transactions, so a batch that is run again is sent
-    again. A reader tells by `id` and `status` what it has seen.
+    Each row is sent once, also when the driver was killed and started again with the same
+    checkpoint: a batch that is run again sends what the topic does not hold yet. For that the topic
+    has to keep its records for as long as a restart takes. On a cluster it also takes that no task
+    of the former driver still runs, since Spark's connector has no transactions to fence it off.
+
+    `options` go to the connector as they are, e.g. "kafka.security.protocol". For `trigger` and
+    `on_batch` see `write_stream`.
     """
+    ends = _ends_of(out, "write_kafka")
+    known = {**(options or {}), "kafka.bootstrap.servers": servers}
     with quiet_pyspark():
-        writer = to_kafka(out).writeStream.format("kafka").options(**(options or {}))
-        writer = writer.option("kafka.bootstrap.servers", servers).option("topic", topic)
-        return _start(writer, checkpoint, trigger)
+        sent = _Sent(ends, Topic(topic, known), checkpoint, on_batch)
+        return _start(ends.bundles.writeStream.foreachBatch(sent), checkpoint, trigger)
 
 
 def to_kafka(out: DataFrame) -> DataFrame:
@@ -91,6 +98,16 @@ def to_kafka(out: DataFrame) -> DataFrame:
     return out.select(F.col("id").alias("key"), F.to_json(F.struct("*")).alias("value"))
 
 
+def _ends_of(out: DataFrame, taker: str) -> Ends:
+    ends: Ends | None = getattr(out, ENDS, None)
+    if ends is None:
+        raise WrongType(
+            f"{taker} takes the DataFrame that resolve_stream gave, as it is; write one that "
+            "you have changed with its own writeStream"
+        )
+    return ends
+
+
 def _start(writer: DataStreamWriter, checkpoint: str, trigger: str | None) -> StreamingQuery:
     writer = writer.outputMode("append").option("checkpointLocation", checkpoint)
     if trigger is None:
@@ -98,56 +115,69 @@ def _start(writer: DataStreamWriter, checkpoint: str, trigger: str | None) -> St
     return writer.trigger(processingTime=trigger).start()
 
 
-class _Folders:
-    """Writes one batch; called by Spark in the driver."""
+class _Sink:
+    """Takes one batch; called by Spark in the driver."""
 
-    def __init__(
-        self, ends: Ends, path: str, format: str, on_batch: Callable[[int, Counts], None] | None
-    ) -> None:
+    def __init__(self, ends: Ends, on_batch: Callable[[int, Counts], None] | None) -> None:
         self._ends = ends
-        self._path = path.rstrip("/")
-        self._format = format
         self._on_batch = on_batch
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        files = _Files(batch, self._path)
-        self._claim(batch, files)
-        # Kept, since there are two places to go to; in bundles that is cheap.
+        # Kept, since it is looked at more than once; in bundles that is cheap.
         kept = batch.persist()
         try:
             counts = dict.fromkeys(STATUSES, 0)
             for row in kept.select(*STATUSES).collect():
                 for status in STATUSES:
                     counts[status] += row[status]
-            rejected = counts["rejected"]
             with quiet_pyspark():
-                if number == 0 or sum(counts.values()) > rejected:
-                    self._put(files, "outcomes", number, self._ends.outcomes(kept))
-                if number == 0 or rejected:
-                    self._put(files, "rejected", number, self._ends.rejected(kept))
+                self._take(kept, number, counts)
         finally:
             kept.unpersist()
         if self._on_batch is not None:
             self._on_batch(number, counts)
 
-    def _put(self, files: _Files, name: str, number: int, part: DataFrame) -> None:
+    def _take(self, kept: DataFrame, number: int, counts: Counts) -> None:
+        raise NotImplementedError
+
+
+class _Folders(_Sink):
+    """Writes batches to folders."""
+
+    def __init__(
+        self, ends: Ends, path: str, format: str, on_batch: Callable[[int, Counts], None] | None
+    ) -> None:
+        super().__init__(ends, on_batch)
+        self._path = path.rstrip("/")
+        self._format = format
+
+    def _take(self, kept: DataFrame, number: int, counts: Counts) -> None:
+        folder = Folder(kept.sparkSession, self._path)
+        self._claim(kept, folder)
+        rejected = counts["rejected"]
+        if number == 0 or sum(counts.values()) > rejected:
+            self._put(folder, "outcomes", number, self._ends.outcomes(kept))
+        if number == 0 or rejected:
+            self._put(folder, "rejected", number, self._ends.rejected(kept))
+
+    def _put(self, folder: Folder, name: str, number: int, part: DataFrame) -> None:
         place = f"{name}/batch={number}"
-        if files.exists(place):
+        if folder.exists(place):
             return
         part.write.mode("overwrite").format(self._format).save(f"{self._path}/_staging/{place}")
-        files.move(f"_staging/{place}", place)
+        folder.move(f"_staging/{place}", place)
 
-    def _claim(self, batch: DataFrame, files: _Files) -> None:
+    def _claim(self, batch: DataFrame, folder: Folder) -> None:
         """See that the folder is of this query: its batches are told apart by number alone."""
         ours = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
-        found = files.read("_sojourn")
+        found = folder.read("_sojourn")
         if found is None:
-            if files.exists("outcomes") or files.exists("rejected"):
+            if folder.exists("outcomes") or folder.exists("rejected"):
                 raise SojournError(
                     f"{self._path} holds outcomes or rejected rows that no stream has written; "
                     "choose another folder, or empty it"
                 )
-            files.write("_sojourn", ours)
+            folder.write("_sojourn", ours)
         elif found != ours:
             raise SojournError(
                 f"{self._path} holds the results of query {found}, and this is query {ours}; use "
@@ -155,40 +185,34 @@ class _Folders:
             )
 
 
-class _Files:
-    """A folder on whatever file system Spark reaches: a disk, HDFS, an object store."""
+class _Sent(_Sink):
+    """Sends batches to a topic.
 
-    def __init__(self, batch: DataFrame, path: str) -> None:
-        session: Any = batch.sparkSession
-        self._jvm = session._jvm
-        self._path = path
-        self._system = self._at("").getFileSystem(session._jsc.hadoopConfiguration())
+    Where the topic ended before a batch was sent is written down beside the checkpoint. A batch
+    that finds that note runs for the second time: what the topic holds behind it got through.
+    """
 
-    def exists(self, place: str) -> bool:
-        return bool(self._system.exists(self._at(place)))
+    def __init__(
+        self,
+        ends: Ends,
+        topic: Topic,
+        checkpoint: str,
+        on_batch: Callable[[int, Counts], None] | None,
+    ) -> None:
+        super().__init__(ends, on_batch)
+        self._topic = topic
+        self._checkpoint = checkpoint
 
-    def move(self, place: str, to: str) -> None:
-        self._system.mkdirs(self._at(to).getParent())
-        if not self._system.rename(self._at(place), self._at(to)):
-            raise SojournError(f"{self._path}/{place} could not be renamed to {self._path}/{to}")
-
-    def read(self, place: str) -> str | None:
-        if not self.exists(place):
-            return None
-        stream = self._system.open(self._at(place))
-        try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
-
-    def write(self, place: str, text: str) -> None:
-        aside = f"_staging/{place}"
-        stream = self._system.create(self._at(aside), True)
-        try:
-            stream.write(text.encode())
-        finally:
-            stream.close()
-        self.move(aside, place)
-
-    def _at(self, place: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(f"{self._path}/{place}".rstrip("/"))
+    def _take(self, kept: DataFrame, number: int, counts: Counts) -> None:
+        if not any(counts.values()):
+            return
+        spark = kept.sparkSession
+        folder = Folder(spark, self._checkpoint)
+        messages = to_kafka(self._ends.rows(kept))
+        note = folder.read(f"{_NOTES}/{number}")
+        if note is None:
+            folder.remove(_NOTES)  # those of batches before this one
+            folder.write(f"{_NOTES}/{number}", self._topic.ends(spark))
+        else:
+            messages = messages.exceptAll(self._topic.since(spark, note))
+        self._topic.send(messages)

@@ -141,12 +141,15 @@ class Ends:
 
     def unpacked(self) -> DataFrame:
         """Return outcomes and rejected rows as rows of one kind."""
-        frame = self.bundles.mapInArrow(
-            Unpack(self.columns), f"{self._outcomes_ddl()}, {_REJECTED_DDL}"
-        )
+        frame = self.rows(self.bundles)
         # `write_stream` writes each to its own place, and would have to take them apart again.
         setattr(frame, ENDS, self)
         return frame
+
+    def rows(self, batch: DataFrame) -> DataFrame:
+        """Return outcomes and rejected rows of a batch of the bundles."""
+        ddl = f"{self._outcomes_ddl()}, {_REJECTED_DDL}"
+        return batch.mapInArrow(Unpack(self.columns), ddl)
 
     def outcomes(self, batch: DataFrame) -> DataFrame:
         """Return the outcomes of a batch of the bundles."""

@@ -1,0 +1,79 @@
+"""A stream of operations and signals, file by file: rows a second through all micro-batches.
+
+The same Parquet folders for both, in time order, one file of each in a micro-batch, up to a minute
+out of order; outcomes go into a sink that drops them. What a query reads a second is counted over
+the time of its batches, after a query over the first files to warm up. State for each key is too
+slow to be waited for: it is stopped when its time is up, and counted by the batches it has done,
+which are the first ones, when it holds least.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.rows import Peak
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from benchmarks.case import Row
+
+DELAY_MS = 60_000
+_WARM_S = 20
+
+
+def measure(name: str, params: dict[str, Any]) -> Row:
+    from sojourn.spark import local_session
+
+    spark = local_session("local[2]", driver_memory="4g")
+    folder = Path(params["trace"])
+    play(spark, name, folder, limit_s=_WARM_S)
+    with Peak() as peak:
+        rows, seconds, batches = play(spark, name, folder, limit_s=params["limit_s"])
+    return {
+        "seconds": seconds,
+        "rows": rows,
+        "batches": batches,
+        "rows_per_s": rows / seconds,
+        "peak_mb": peak.bytes / 1e6,
+    }
+
+
+def play(
+    spark: SparkSession, name: str, folder: Path, *, limit_s: float
+) -> tuple[int, float, int]:
+    """Run the query until all is read or time is up; return rows, seconds, batches."""
+    frames = [
+        spark.readStream.schema(spark.read.parquet(str(folder / table)).schema)
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(folder / table))
+        for table in ("operations", "signals")
+    ]
+    with tempfile.TemporaryDirectory(prefix="sojourn-stream-") as checkpoint:
+        query = (
+            _outcomes(name, *frames)
+            .writeStream.format("noop")
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            query.awaitTermination(limit_s)
+        finally:
+            query.stop()
+        done = [batch for batch in query.recentProgress if batch.numInputRows]
+    rows = sum(batch.numInputRows for batch in done)
+    seconds = sum(batch.durationMs["triggerExecution"] for batch in done) / 1e3
+    return rows, seconds, len(done)
+
+
+def _outcomes(name: str, operations: DataFrame, signals: DataFrame) -> DataFrame:
+    if name == "textbook":
+        from benchmarks.contenders import textbook
+
+        return textbook.outcomes(operations, signals, DELAY_MS)
+    from sojourn import spark as sp
+
+    return sp.resolve_stream(operations, signals, delay_ms=DELAY_MS, idle="event")

@@ -1,0 +1,145 @@
+"""`sojourn stream` between topics of our cluster: the Java client at work, killed, and exact."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from driver_process import Driver
+from rows_traces import random_trace
+from stream_traces import arrivals
+from test_one_answer import answer_of_tables, differs
+
+pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
+confluent = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+
+from sojourn import replay
+from sojourn.kafka import Cluster
+
+PATIENCE_S = 240
+TOPICS = ("operations", "signals", "cancels")
+CHUNKS, SPAN_MS, DELAY_MS = 30, 20_000, 5_000  # a chunk may be read before the one it belongs with
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=3) as cluster:
+        for topic in (*TOPICS, "outcomes"):
+            cluster.create_topic(topic, partitions=2, replication_factor=3)
+        yield cluster
+
+
+class Stream:
+    """`sojourn stream` from topics to a topic, started as often as it takes."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self._log = folder / "log"
+        self._command = [
+            *(sys.executable, "-m", "sojourn", "stream", "--format", "kafka"),
+            *("--bootstrap-servers", cluster.bootstrap_servers),
+            *(word for topic in TOPICS for word in (f"--{topic}", topic)),
+            *("--extras", "kind string, weight long", "--out-topic", "outcomes"),
+            *("--checkpoint", str(folder / "checkpoint"), "--delay", f"{DELAY_MS}ms"),
+            *("--idle", "event", "--shards", "3", "--trigger", "0 seconds"),
+            *("--master", "local[2]"),
+        ]
+        self.driver = self.start()
+
+    def start(self) -> Driver:
+        self.driver = Driver(self._command, self._log)
+        return self.driver
+
+    def until_sent(self, cluster: Cluster, count: int) -> None:
+        """Wait until so many messages are in the topic."""
+        give_up_s = time.monotonic() + PATIENCE_S
+        while ends(cluster) < count:
+            if not self.driver.runs():
+                said = self.said()
+                if "unresolved dependenc" in said.lower():
+                    pytest.skip("Spark's Kafka connector cannot be had: no Maven Central here")
+                pytest.fail(said[-5000:])
+            assert time.monotonic() < give_up_s, f"{ends(cluster)} of {count}\n{self.said()[-3000:]}"
+            time.sleep(0.05)
+
+    def said(self) -> str:
+        return self._log.read_text()
+
+
+def ends(cluster: Cluster) -> int:
+    """How many messages the topic of outcomes has."""
+    return sum(cluster.partition("outcomes", n).high_watermark for n in range(2))
+
+
+def send(cluster: Cluster, chunk: dict[str, pa.Table]) -> None:
+    producer = confluent.Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+    for topic, table in chunk.items():
+        for row in table.to_pylist():
+            producer.produce(topic, json.dumps(row).encode())
+    assert producer.flush(30) == 0
+
+
+def read(cluster: Cluster, count: int) -> list[dict[str, Any]]:
+    """All messages of the topic of outcomes, as a user reads them."""
+    consumer = confluent.Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader"}
+    )
+    partitions = consumer.list_topics("outcomes", 10).topics["outcomes"].partitions
+    consumer.assign([confluent.TopicPartition("outcomes", n, 0) for n in partitions])
+    found: list[dict[str, Any]] = []
+    while len(found) < count:
+        messages = consumer.consume(count - len(found), 10)
+        assert messages, f"{len(found)} of {count}"
+        for message in messages:
+            row = json.loads(message.value())
+            assert row.get("id") == (message.key() and message.key().decode())
+            found.append(row)
+    consumer.close()
+    return found
+
+
+@pytest.mark.usefixtures("java")
+def test_topics_to_a_topic_exact_and_killed_twice(cluster: Cluster, tmp_path: Path) -> None:
+    seed = int(os.environ.get("SOJOURN_SEED", random.randrange(10**6)))
+    print(f"SOJOURN_SEED={seed}")
+    rng = random.Random(seed)
+    trace = random_trace(
+        seed, 5000, span_ms=SPAN_MS, extremes=False, ties_by_arrival=False, until=False
+    )
+    resolved = replay.resolve(*trace.tables())
+    expected = answer_of_tables(resolved.outcomes, pa.table({}), resolved.rejected)
+    stream = Stream(cluster, tmp_path)
+    chunks = arrivals(trace, CHUNKS, 190, seed)
+    for number, chunk in enumerate(chunks):
+        send(cluster, chunk)
+        if number in (CHUNKS // 3, 2 * CHUNKS // 3):
+            stream.until_sent(cluster, ends(cluster) + 1)
+            time.sleep(rng.uniform(0, 2))
+            stream.driver.kill()
+            stream.start()
+        time.sleep(0.1)
+    stream.until_sent(cluster, len(expected.outcomes) + len(expected.rejected))
+    time.sleep(1)  # whatever is sent beyond that is found out
+    stream.driver.interrupt()
+    assert stream.driver.end(60) == 130, stream.said()[-5000:]
+    found = read(cluster, ends(cluster))
+    ended = [row for row in found if row["status"] != "rejected"]
+    told = [row for row in found if row["status"] == "rejected"]
+    columns = resolved.outcomes.schema.names
+    outcomes = [{name: row.get(name) for name in columns} for row in ended]
+    answer = answer_of_tables(
+        pa.Table.from_pylist(outcomes, resolved.outcomes.schema),
+        pa.table({}),
+        pa.Table.from_pylist(
+            [{name: row[name] for name in ("table", "reason", "row")} for row in told]
+        ),
+    )
+    assert differs(trace, expected, answer, tells_condition=False) is None
+    assert len(answer.outcomes) == len(expected.outcomes)
