@@ -96,9 +96,7 @@ class Inputs:
         folder = self._folder / f"trace-{operations}-{hot_share}-{files}"
         if not folder.exists():
             keys = operations // 10
-            write_trace(
-                folder, operations, keys=keys, hot_share=hot_share, files=files, seed=SEED
-            )
+            write_trace(folder, operations, keys=keys, hot_share=hot_share, files=files, seed=SEED)
         return folder
 
     def _make_schedule(self, rate: int, operations: int) -> Schedule:

@@ -41,9 +41,7 @@ def measure(name: str, params: dict[str, Any]) -> Row:
     }
 
 
-def play(
-    spark: SparkSession, name: str, folder: Path, *, limit_s: float
-) -> tuple[int, float, int]:
+def play(spark: SparkSession, name: str, folder: Path, *, limit_s: int) -> tuple[int, float, int]:
     """Run the query until all is read or time is up; return rows, seconds, batches."""
     frames = [
         spark.readStream.schema(spark.read.parquet(str(folder / table)).schema)

@@ -18,12 +18,12 @@ from test_one_answer import answer_of_tables, differs
 
 from sojourn import replay
 
+DRIVER = Path(__file__).with_name("stream_driver.py")
 PATIENCE_S = 600
 
 
 def start(folder: Path) -> Driver:
-    script = Path(__file__).with_name("stream_driver.py")
-    return Driver([sys.executable, str(script), str(folder)], folder / "log")
+    return Driver([sys.executable, str(DRIVER), str(folder)], folder / "log")
 
 
 def committed(folder: Path) -> int:

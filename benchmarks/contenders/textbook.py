@@ -44,10 +44,7 @@ def outcomes(operations: DataFrame, signals: DataFrame, delay_ms: int) -> DataFr
 
 def _fields(*names: str) -> StructType:
     return StructType(
-        [
-            StructField(name, StringType() if name in ("id", "key") else LongType())
-            for name in names
-        ]
+        [StructField(name, StringType() if name in ("id", "key") else LongType()) for name in names]
     )
 
 

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from typing import TypeVar
 
 _Class = TypeVar("_Class", bound=type)
+_Thing = TypeVar("_Thing")
 
 compiled = False
 nogil = nullcontext()
@@ -16,6 +17,10 @@ def cclass(cls: _Class) -> _Class:
 
 def no_gc(cls: _Class) -> _Class:
     return cls
+
+
+def cast(_kind: object, thing: _Thing) -> _Thing:
+    return thing
 
 
 def freelist(_size: int) -> Callable[[_Class], _Class]:

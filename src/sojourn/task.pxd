@@ -1,4 +1,6 @@
 cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 
 cdef object RELEASED
 
@@ -9,8 +11,8 @@ cdef class TaskCounter:
 
 
 cdef class TimerTask:
-    cdef TimerTask _next
-    cdef TimerTask _prev
+    cdef PyObject* _next
+    cdef PyObject* _prev
     cdef TimerTaskList _list
     cdef long long _expiration_ms
     cdef long long _delay_ms
@@ -22,13 +24,23 @@ cdef class TimerTaskList(TimerTask):
     cdef bint _is_ready
 
 
-@cython.locals(tail=TimerTask)
+cdef inline PyObject* address(TimerTask task) noexcept:
+    return <PyObject*> task
+
+cdef bint is_empty(TimerTaskList tasks) noexcept
+@cython.locals(task=TimerTask)
+cdef TimerTask first(TimerTaskList tasks)
+
+@cython.locals(tail="PyObject*")
 cdef void link(TimerTaskList tasks, TimerTask task) noexcept
 
-@cython.locals(tasks=TimerTaskList, before=TimerTask, after=TimerTask)
+@cython.locals(tasks=TimerTaskList, before="PyObject*", after="PyObject*")
 cdef void unlink(TimerTask task) noexcept
 
-@cython.locals(first=TimerTask)
+@cython.locals(at="PyObject*", task=TimerTask)
+cdef list tasks_in(TimerTaskList tasks)
+
+@cython.locals(task=TimerTask)
 cdef TimerTask pop(TimerTaskList tasks)
 
 @cython.locals(task=TimerTask)

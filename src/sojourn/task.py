@@ -11,6 +11,10 @@ needs no search.
       +------+<-------+--------+<-------+--------+<-------+--------+
                _prev     _list = the list it is in, or None when it waits nowhere
 
+A list counts as one reference to each task in it. The links themselves are bare addresses where
+this is compiled: to link or unlink a task then leaves the reference counts of its neighbours
+alone, which lie in cache lines of their own, and most of the cost is in fetching those.
+
 A plain TimerTask is 64 bytes and is not tracked by the garbage collector, which makes a million
 of them cheap. The price: a reference circle through its callback cannot be seen by the
 collector, so a task lets go of its callback when it runs or is cancelled.
@@ -29,6 +33,7 @@ from typing import Any
 from sojourn._guard import GUARD
 
 if cython.compiled:
+    from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
     from cython.cimports.sojourn.millis import checked_ms
 else:
     from sojourn.millis import checked_ms
@@ -67,7 +72,7 @@ class TimerTask:
 
     __slots__ = ("_delay_ms", "_expiration_ms", "_list", "_next", "_prev", "_run")
 
-    _next: Any  # links: TimerTask, or None while it waits nowhere
+    _next: Any  # links: the address of a TimerTask; without meaning while it waits nowhere
     _prev: Any
     _list: Any  # TimerTaskList, or None
     _run: Any  # None, a callable, (callable, *arguments) or RELEASED
@@ -78,8 +83,6 @@ class TimerTask:
             raise WrongType(f"run must be callable, got {run!r}; or subclass and override run()")
         self._run = run
         self._expiration_ms = 0
-        self._next = None
-        self._prev = None
         self._list = None
 
     def run(self) -> None:
@@ -128,8 +131,8 @@ class TimerTaskList(TimerTask):
     __slots__ = ("_counter", "_is_ready")
 
     def __init__(self, counter: TaskCounter, is_ready: bool) -> None:
-        self._next = self
-        self._prev = self
+        self._next = address(self)
+        self._prev = address(self)
         self._list = None
         self._run = None
         self._delay_ms = 0
@@ -144,23 +147,55 @@ def new_task(delay_ms: int, callback: Any) -> TimerTask:
     task._delay_ms = delay_ms
     task._run = callback
     task._expiration_ms = 0
-    task._next = None
-    task._prev = None
     task._list = None
     return task
 
 
+if not cython.compiled:
+
+    def address(task: TimerTask) -> TimerTask:
+        return task
+
+    def Py_INCREF(task: TimerTask) -> None:
+        pass
+
+    Py_DECREF = Py_INCREF
+
+
 # The raw steps: call them only from inside an atomic step (see _guard.py).
+
+
+def is_empty(tasks: TimerTaskList) -> bool:
+    """Say whether no task waits in the list."""
+    return tasks._next is address(tasks)
+
+
+def first(tasks: TimerTaskList) -> TimerTask:
+    """Return the first task of a list that is not empty."""
+    task: TimerTask = cython.cast(TimerTask, tasks._next)
+    return task
+
+
+def tasks_in(tasks: TimerTaskList) -> list[TimerTask]:
+    """Return the tasks of the list, in order."""
+    found = []
+    at = tasks._next
+    while at is not address(tasks):
+        task = cython.cast(TimerTask, at)
+        found.append(task)
+        at = task._next
+    return found
 
 
 def link(tasks: TimerTaskList, task: TimerTask) -> None:
     """Put a task that waits nowhere at the end of the list."""
     tail = tasks._prev
     task._prev = tail
-    task._next = tasks
+    task._next = address(tasks)
     task._list = tasks
-    tail._next = task
-    tasks._prev = task
+    cython.cast(TimerTask, tail)._next = address(task)
+    tasks._prev = address(task)
+    Py_INCREF(task)
     if tasks._is_ready:
         tasks._counter.ready += 1
     else:
@@ -168,19 +203,20 @@ def link(tasks: TimerTaskList, task: TimerTask) -> None:
 
 
 def unlink(task: TimerTask) -> None:
-    """Take a task that waits out of its list."""
+    """Take a task that waits out of its list; the caller holds it, or else it is gone."""
     tasks = task._list
     before = task._prev
     after = task._next
-    before._next = after
-    after._prev = before
-    task._next = None
-    task._prev = None
+    cython.cast(TimerTask, before)._next = after
+    cython.cast(TimerTask, after)._prev = before
     task._list = None
+    if not cython.compiled:
+        task._next = task._prev = None
     if tasks._is_ready:
         tasks._counter.ready -= 1
     else:
         tasks._counter.waiting -= 1
+    Py_DECREF(task)
 
 
 # The atomic steps.
@@ -188,11 +224,11 @@ def unlink(task: TimerTask) -> None:
 
 def pop(tasks: TimerTaskList) -> TimerTask | None:
     """Take the first task out of the list; None when it is empty."""
-    first: TimerTask = tasks._next
-    if first is tasks:
+    if is_empty(tasks):
         return None
-    unlink(first)
-    return first
+    task = first(tasks)
+    unlink(task)
+    return task
 
 
 def detach(task: TimerTask) -> Any:

@@ -31,6 +31,8 @@ if cython.compiled:
         RELEASED,
         TimerTask,
         TimerTaskList,
+        first,
+        is_empty,
         link,
         new_task,
         pop,
@@ -42,7 +44,17 @@ else:
 
     from sojourn.clock import Driven, ManualClock, SystemClock
     from sojourn.millis import ceil_us, checked_ms, deadline_ms, floor_ms
-    from sojourn.task import RELEASED, TimerTask, TimerTaskList, link, new_task, pop, unlink
+    from sojourn.task import (
+        RELEASED,
+        TimerTask,
+        TimerTaskList,
+        first,
+        is_empty,
+        link,
+        new_task,
+        pop,
+        unlink,
+    )
     from sojourn.wheel import DUE, WAITING, TimingWheel
 
 from sojourn.errors import Closed, TaskReleased, WrongType
@@ -271,9 +283,9 @@ class Timer(Driven):
 
     def _take_submitted(self) -> TimerTask | None:
         self._submitted -= 1
-        task: TimerTask = self._ready._next
-        if task is self._ready:  # cancelled since
+        if is_empty(self._ready):  # cancelled since
             return None
+        task = first(self._ready)
         unlink(task)
         return task
 

@@ -30,7 +30,7 @@ cdef class TimingWheel:
     @cython.locals(bucket=TimerTaskList, task=TimerTask)
     cdef list _drain(self)
 
-    @cython.locals(level="long long", number="long long", bucket=TimerTaskList, task=TimerTask)
+    @cython.locals(level="long long", number="long long", tasks=list)
     cdef list _tasks_by_bucket(self)
 
     cdef int leave(self, TimerTask task) except -1

@@ -43,13 +43,26 @@ if cython.compiled:
         TaskCounter,
         TimerTask,
         TimerTaskList,
+        first,
+        is_empty,
         link,
+        tasks_in,
         unlink,
     )
 else:
     from sojourn.levels import EMPTY, Levels
     from sojourn.millis import checked_ms
-    from sojourn.task import RELEASED, TaskCounter, TimerTask, TimerTaskList, link, unlink
+    from sojourn.task import (
+        RELEASED,
+        TaskCounter,
+        TimerTask,
+        TimerTaskList,
+        first,
+        is_empty,
+        link,
+        tasks_in,
+        unlink,
+    )
 
 from sojourn.errors import AlreadyWaiting, WrongType
 from sojourn.millis import checked_shape
@@ -187,8 +200,8 @@ class TimingWheel:
             expired += 1
             bucket = self._buckets[number]
             due_ms = self._levels.due_ms()
-            while bucket._next is not bucket:
-                task = bucket._next
+            while not is_empty(bucket):
+                task = first(bucket)
                 unlink(task)
                 if task._expiration_ms >= due_ms:
                     self.put(task, task._expiration_ms)
@@ -207,7 +220,7 @@ class TimingWheel:
             if number < 0:
                 return EMPTY
             bucket = self._buckets[number]
-            if bucket._next is not bucket:
+            if not is_empty(bucket):
                 return self._levels.earliest_ms
             self._levels.drop_first()
 
@@ -215,8 +228,8 @@ class TimingWheel:
         """Cancel everything; the callbacks go to the caller, to be dropped after the step."""
         dropped: list[object] = []
         for bucket in self._buckets:
-            while bucket._next is not bucket:
-                task = bucket._next
+            while not is_empty(bucket):
+                task = first(bucket)
                 unlink(task)
                 dropped.append(task._run)
                 if task._run is not None:
@@ -230,14 +243,8 @@ class TimingWheel:
         for level in range(self._levels.count):
             buckets: list[tuple[int, int, list[TimerTask]]] = []
             for index in range(self._levels.size):
-                tasks: list[TimerTask] = []
                 number = level * self._levels.size + index
-                if number < len(self._buckets):
-                    bucket = self._buckets[number]
-                    task = bucket._next
-                    while task is not bucket:
-                        tasks.append(task)
-                        task = task._next
+                tasks = tasks_in(self._buckets[number]) if number < len(self._buckets) else []
                 if tasks:
                     buckets.append((self._levels.starts_ms(number), index, tasks))
             shape = (

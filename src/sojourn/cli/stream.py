@@ -24,7 +24,8 @@ Rows that come more than --delay behind the latest are late, and rejected with t
 event only rows move time.
 
 OUT/outcomes and OUT/rejected get a folder for each batch, exactly once, also over restarts with
-the same checkpoint; and so does a topic its messages. What waits when the command stops goes on waiting in the checkpoint.
+the same checkpoint; a topic gets each message once in the same way. What waits when the command
+stops goes on waiting in the checkpoint.
 
 examples:
   sojourn stream --operations in/operations --signals in/signals --out out --checkpoint state

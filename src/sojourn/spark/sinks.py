@@ -74,8 +74,9 @@ def write_kafka(
     on_batch: Callable[[int, Counts], None] | None = None,
     options: dict[str, str] | None = None,
 ) -> StreamingQuery:
-    """Start sending what `resolve_stream` gave to a topic; `key` is the id, `value` the row as JSON.
+    """Start sending what `resolve_stream` gave to a topic.
 
+    A message has the operation's id for its key, and the row as JSON for its value.
     Each row is sent once, also when the driver was killed and started again with the same
     checkpoint: a batch that is run again sends what the topic does not hold yet. For that the topic
     has to keep its records for as long as a restart takes. On a cluster it also takes that no task

@@ -28,7 +28,7 @@ class Topic:
 
     def ends(self, spark: SparkSession) -> str:
         """Say where its partitions end now, as JSON; without any if it is not there yet."""
-        jvm: Any = spark._jvm  # type: ignore[attr-defined]
+        jvm: Any = spark._jvm
         settings = jvm.java.util.HashMap()
         for name, value in self.options.items():
             if name.startswith("kafka."):
@@ -56,7 +56,7 @@ class Topic:
     def since(self, spark: SparkSession, ends: str) -> DataFrame:
         """Return the keys and values behind what `ends` said."""
         now = json.loads(self.ends(spark))
-        start = {at: _EARLIEST for at in now} | json.loads(ends)
+        start = dict.fromkeys(now, _EARLIEST) | json.loads(ends)
         if not start:
             return spark.createDataFrame([], "key string, value string")
         if missing := sorted(set(start) - set(now), key=int):
