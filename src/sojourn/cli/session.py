@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sojourn.errors import SojournError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -29,12 +31,15 @@ def session(args: argparse.Namespace, settings: dict[str, str]) -> Iterator[Spar
 
     ours = SparkContext._active_spark_context is None
     log = _log()
-    with _stderr_to(log) if ours else contextlib.nullcontext():
-        spark = local_session(
-            args.master or "local[*]",
-            driver_memory=args.driver_memory,
-            settings=settings | dict(args.conf),
-        )
+    try:
+        with _stderr_to(log) if ours else contextlib.nullcontext():
+            spark = local_session(
+                args.master or "local[*]",
+                driver_memory=args.driver_memory,
+                settings=settings | dict(args.conf),
+            )
+    except Exception as error:
+        raise _did_not_start(error, log) from error
     try:
         yield spark
     except Exception:
@@ -45,6 +50,17 @@ def session(args: argparse.Namespace, settings: dict[str, str]) -> Iterator[Spar
     finally:
         if ours:
             spark.stop()
+
+
+def _did_not_start(error: Exception, log: Path) -> SojournError:
+    if isinstance(error, SojournError):
+        return error
+    if "unresolved dependency" in log.read_text(errors="replace"):
+        return SojournError(
+            "Spark could not fetch what spark.jars.packages asks for from Maven Central; see "
+            f"{log}. Where there is no way to it, give the jars: --conf spark.jars=FILE,FILE"
+        )
+    return SojournError(f"Spark did not start: {error} Its own messages are in {log}")
 
 
 def _log() -> Path:

@@ -33,6 +33,9 @@ examples:
       --out out --checkpoint state --available-now --idle event --files-per-batch 1
   sojourn stream --format kafka --bootstrap-servers broker:9092 --operations orders \\
       --signals payments --extras 'class string' --out-topic outcomes --checkpoint state
+
+Spark's Kafka connector comes from Maven Central by itself; where it cannot, give its jars with
+--conf spark.jars=FILE,FILE.
 """
 
 
@@ -143,7 +146,8 @@ def _settings(args: argparse.Namespace) -> dict[str, str]:
     settings = {}
     if args.shards < 8:
         settings["spark.sql.shuffle.partitions"] = str(max(1, args.shards))
-    if args.format == "kafka" or args.out_topic:
+    given = {"spark.jars", "spark.jars.packages"} & {name for name, _ in args.conf}
+    if (args.format == "kafka" or args.out_topic) and not given:
         settings["spark.jars.packages"] = KAFKA_PACKAGE
     return settings
 
