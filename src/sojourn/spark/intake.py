@@ -18,6 +18,7 @@ from sojourn.replay import rows
 from sojourn.spark import bundles
 from sojourn.spark.hashing import Hashes, hashes, mixed, shard_of
 from sojourn.spark.pace import later
+from sojourn.spark.parcels import gathered
 from sojourn.spark.payload import PayloadFormat, pack_requirements
 
 BUNDLES = pa.schema(
@@ -31,8 +32,6 @@ BUNDLES = pa.schema(
     ]
 )
 BUNDLES_DDL = "shard int, kind byte, least_ms long, most_ms long, body binary, moment timestamp"
-_ENOUGH_ROWS = 1 << 18  # are laid out together: few and large bundles, and memory stays small
-_ENOUGH_BYTES = 1 << 26
 _MOST_MOMENT_MS = (2**63 - 1) // 1000  # Spark's timestamps are microseconds
 
 CORRUPT = "_corrupt_record"  # Spark's name for the text of a line that it could not read
@@ -56,7 +55,7 @@ class Intake:
             rows.CANCELS: self._cancels,
         }[self.table]
         latest_ms: int | None = None
-        for round_number, table in enumerate(_pieces(batches)):
+        for round_number, table in enumerate(gathered(batches)):
             out: list[Row] = []
             readable, broken = self._readable(table)
             rejected, piece_latest_ms = take(readable, out)
@@ -212,18 +211,3 @@ def _tags(clean: rows.CleanOperations, key_hashes: Hashes, counts: Any) -> Any:
     tags = mixed(tags ^ clean.submitted_ms.view(np.uint64))
     tags = mixed(tags ^ clean.timeout_ms.view(np.uint64))
     return mixed(tags ^ clean.needed.view(np.uint64)).view(np.int64)
-
-
-def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Put Spark's small batches together."""
-    held: list[pa.RecordBatch] = []
-    count = size = 0
-    for batch in batches:
-        held.append(batch)
-        count += batch.num_rows
-        size += batch.nbytes
-        if count >= _ENOUGH_ROWS or size >= _ENOUGH_BYTES:
-            yield pa.Table.from_batches(held)
-            held, count, size = [], 0, 0
-    if count:
-        yield pa.Table.from_batches(held)

@@ -22,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sojourn.spark.workers import settle
+
 SPARK_SCHEMA = "partition int, kind byte, place long, parcel binary"
 _SCHEMA = pa.schema(
     [
@@ -56,6 +58,7 @@ class Parcel(NamedTuple):
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Join small batches to tables that are worth the while."""
+    settle()
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -116,6 +119,7 @@ def forwarded(parcel: Parcel, partition: int) -> pa.RecordBatch:
 
 def received(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Parcel]]:
     """Take parcels from rows, without copying: where each was sent, and the parcel."""
+    settle()
     for batch in batches:
         rows: Any = zip(
             batch.column("partition").to_pylist(),

@@ -30,6 +30,7 @@ from sojourn.spark.hashing import hashes, shard_of
 from sojourn.spark.ledger import Head, Ledger
 from sojourn.spark.pace import Pace, later
 from sojourn.spark.payload import PayloadFormat
+from sojourn.spark.workers import settle
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import (
@@ -78,6 +79,7 @@ class KeyShards(StatefulProcessor):
         self._plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        settle()
         name = (self._plan.name, "keys")
         self._ledger = Ledger(handle, name, Progress, {}, self._plan.snapshot_every)
 
@@ -160,6 +162,7 @@ class IdShards(StatefulProcessor):
         self._plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        settle()
         self._handle = handle
         options = {"remember_ms": self._plan.remember_ms}
         name = (self._plan.name, "ids")

@@ -26,6 +26,7 @@ from sojourn.spark import bundles
 from sojourn.spark.intake import BUNDLES_DDL, CORRUPT, Heartbeat, Intake
 from sojourn.spark.payload import PayloadFormat
 from sojourn.spark.session import quiet_pyspark
+from sojourn.spark.workers import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -209,6 +210,7 @@ class Unpack:
 
 
 def _opened(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    settle()
     for batch in batches:
         kinds, bodies = batch.column("kind").to_pylist(), batch.column("body").to_pylist()
         for kind, body in zip(kinds, bodies, strict=True):
