@@ -17,7 +17,7 @@ Row = dict[str, Any]
 Params = dict[str, int | str | bool]
 
 _ROOT = Path(__file__).parent.parent
-_LIMIT_S = 300
+_LIMIT_S = 600
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ _MODULES = {
     "lateness": "lateness",
     "rows": "rows",
     "stream": "stream",
+    "steady": "steady",
+    "cluster": "cluster",
 }
 
 

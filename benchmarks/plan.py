@@ -11,7 +11,10 @@ from benchmarks.inputs import FORCE_KEY_SPACE, SIGNAL_KEY_SPACE
 if TYPE_CHECKING:
     from benchmarks.inputs import Inputs
 
-WORKLOADS = ("request-timeouts", "purgatory", "growth", "memory", "lateness", "rows", "stream")
+WORKLOADS = (
+    "request-timeouts", "purgatory", "growth", "memory", "lateness",
+    "rows", "stream", "steady", "cluster",
+)  # fmt: skip
 
 _GROWTH_BATCH = 10_000
 _LEAD_MS = 1_000
@@ -36,7 +39,9 @@ class Size:
     rows: tuple[int, ...]
     rows_alone: tuple[int, ...]
     streamed: int
-    streamed_files: int
+    textbook_s: int
+    steady_batches: int
+    messages: int
 
 
 FULL = Size(
@@ -54,7 +59,9 @@ FULL = Size(
     rows=(2_000_000, 10_000_000),
     rows_alone=(1_000_000,),
     streamed=1_000_000,
-    streamed_files=20,
+    textbook_s=150,
+    steady_batches=200,
+    messages=100_000,
 )
 QUICK = Size(
     timers=100_000,
@@ -71,7 +78,9 @@ QUICK = Size(
     rows=(200_000,),
     rows_alone=(),
     streamed=100_000,
-    streamed_files=4,
+    textbook_s=40,
+    steady_batches=40,
+    messages=20_000,
 )
 
 
@@ -90,6 +99,13 @@ def cases(workload: str, size: Size, inputs: Inputs, repeats: int) -> list[Case]
         return rows(size, inputs, min(repeats, 3))
     if workload == "stream":
         return stream(size, inputs, min(repeats, 3))
+    if workload == "cluster":
+        records: Params = {"messages": size.messages}
+        scenario = f"{count(size.messages)} messages"
+        return [Case(workload, scenario, name, records, repeats) for name in ("cluster", "mock")]
+    if workload == "steady":
+        params: Params = {"batches": size.steady_batches, "operations": 2_000}
+        return [Case("steady", f"{size.steady_batches} batches", "spark-stream", params, 1)]
     return lateness(size, min(repeats, 3))
 
 
@@ -223,10 +239,15 @@ def rows(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
 
 
 def stream(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
-    trace = inputs.trace(size.streamed, files=size.streamed_files)
+    trace = inputs.trace(size.streamed, files=20)
     params: dict[str, Params] = {
         "spark-stream": {"files_per_batch": 4, "warmups": 2, "warmup_s": 100, "limit_s": 100},
-        "textbook": {"files_per_batch": 1, "warmups": 1, "warmup_s": 20, "limit_s": 150},
+        "textbook": {
+            "files_per_batch": 1,
+            "warmups": 1,
+            "warmup_s": 20,
+            "limit_s": size.textbook_s,
+        },
     }
     return [
         Case("stream", count(size.streamed), name, {"trace": str(trace), **how}, repeats)

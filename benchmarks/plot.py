@@ -32,6 +32,8 @@ def plot(results: Results, path: Path) -> None:
             ("growth", _growth),
             ("purgatory", _purgatory),
             ("lateness", _lateness),
+            ("rows", _rows),
+            ("stream", _stream),
         )
         if any(outcome.rows for outcome in results.of(workload))
     ]
@@ -118,6 +120,51 @@ def _purgatory(results: Results, axis: Axes) -> None:
     axis.set_xticks([position + middle for position in range(len(scenarios))], names)
     axis.legend(frameon=False, fontsize=7)
     axis.set_title("purgatory: thousand operations/s", loc="left")
+
+
+def _rows(results: Results, axis: Axes) -> None:
+    measured = [
+        (o.case.scenario, o.case.contender, seconds)
+        for o in results.of("rows")
+        if (seconds := o.median("seconds")) is not None
+    ]
+    contenders = list(dict.fromkeys(contender for _, contender, _ in measured))
+    whole = [  # the sizes that all have been measured at
+        scenario
+        for scenario in dict.fromkeys(scenario for scenario, _, _ in measured)
+        if sum(scenario == other for other, _, _ in measured) == len(contenders)
+    ]
+    width = 0.8 / len(contenders)
+    for i, contender in enumerate(contenders):
+        heights = [
+            results.number("rows", scenario, contender, "seconds") or 0 for scenario in whole
+        ]
+        places = [place + i * width for place in range(len(whole))]
+        label = LABELS[contender]
+        shade = 0.55 if contender in ("spark", "polars") else 1
+        tint = _KAFKA if contender == "window-sql" else colour(contender)
+        axis.bar(places, heights, width * 0.95, label=label, color=tint, alpha=shade)
+    middle = width * (len(contenders) - 1) / 2
+    names = [scenario.replace(", ", "\n") for scenario in whole]
+    axis.set_xticks([place + middle for place in range(len(whole))], names)
+    axis.set_yscale("log")
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.legend(frameon=False, fontsize=7, loc="upper left")
+    axis.set_title("operations as data, from files to outcomes (s)", loc="left")
+
+
+def _stream(results: Results, axis: Axes) -> None:
+    bars = [
+        (LABELS[o.case.contender], rate / 1e3, colour(o.case.contender))
+        for o in results.of("stream")
+        if (rate := o.median("rows_per_s")) is not None
+    ]
+    labels, rates, colours = zip(*bars, strict=True)
+    drawn = axis.barh(labels, rates, color=colours)
+    axis.bar_label(drawn, fmt="{:,.1f}", padding=3)
+    axis.invert_yaxis()
+    axis.set_xlim(0, max(rates) * 1.2)
+    axis.set_title("a stream on Spark: thousand rows/s", loc="left")
 
 
 def _lateness(results: Results, axis: Axes) -> None:

@@ -31,6 +31,8 @@ _TITLES = {
     "memory": "Memory per pending timer or operation",
     "rows": "Operations as data: 2 requirements each, as many signals; the second round",
     "stream": "A stream of operations and as many signals, on local[2]; rows of both",
+    "steady": "A stream with steady live state: second quarter of the batches, and the last",
+    "cluster": "A Kafka cluster in the process: a waiting consumer; 100-byte messages, acks=all",
     "lateness": "Lateness: ran − deadline rounded up to its tick (ms), system clock",
 }
 _COLUMNS = {
@@ -58,6 +60,18 @@ _COLUMNS = {
         Column("batches", "batches", 0),
         Column("s", "seconds", 1),
         Column("peak MB", "peak_mb", 0),
+    ],
+    "steady": [
+        Column("ms a batch, then", "early_ms", 0),
+        Column("at last", "late_ms", 0),
+        Column("checkpoint MB, then", "early_mb", 2),
+        Column("at last", "late_mb", 2),
+    ],
+    "cluster": [
+        Column("delivery p50 ms", "delivery_p50_ms", 2),
+        Column("max ms", "delivery_max_ms", 1),
+        Column("produced/s", "produced_per_s", 0),
+        Column("consumed/s", "consumed_per_s", 0),
     ],
     "lateness": [
         Column("p50", "p50_ms", 3),
@@ -87,6 +101,8 @@ _NOTES = {
     ("rows", "polars"): "one process",
     ("stream", "spark-stream"): "checks rows and ids, tells of late ones",
     ("stream", "textbook"): "the first batches, until its time is up",
+    ("cluster", "cluster"): "three replicas",
+    ("cluster", "mock"): "no replicas",
     ("lateness", "kafka"): "rounds down: may be early",
     ("lateness", "sleep"): "the machine's own share",
 }

@@ -70,7 +70,7 @@ def targets(results: Results, size: Size) -> list[Target]:
         for theirs, label in (("kafka", "Kafka"), ("kafka-presized", "Kafka, heap pre-sized")):
             ratio = purgatory(scenario, theirs)
             found.append(Target(f"purgatory, {scenario}, vs {label}", 0.8, "×", ratio))
-    found += _rows(results, size) + _stream(results, size)
+    found += _rows(results, size) + _stream(results, size) + _cluster(results, size)
     memory = results.number("memory", f"{count(size.memory_timers)} timers", "timer", "bytes_each")
     late = results.number("lateness", "10k/s, idle", "timer", "p99_ms")
     found += [
@@ -104,7 +104,28 @@ def _stream(results: Results, size: Size) -> list[Target]:
     ours = results.number("stream", n, "spark-stream", "rows_per_s")
     textbook = results.number("stream", n, "textbook", "rows_per_s")
     ratio = ours / textbook if ours and textbook else None
+    steady = f"{size.steady_batches} batches"
+
+    def grown(name: str) -> float | None:
+        then = results.number("steady", steady, "spark-stream", f"early_{name}")
+        late = results.number("steady", steady, "spark-stream", f"late_{name}")
+        return late / then if then and late else None
+
     return [
+        Target(f"{steady}, time of a batch, last vs second quarter", 1.1, "×", grown("ms"), False),
+        Target(f"{steady}, checkpoint, last vs second quarter", 1.1, "×", grown("mb"), False),
         Target(f"{n} streamed, vs state for each key and id", 15, "×", ratio),
         Target(f"{n} streamed, thousand rows/s", 100, "k", ours and ours / 1e3),
+    ]
+
+
+def _cluster(results: Results, size: Size) -> list[Target]:
+    def ours(name: str) -> float | None:
+        return results.number("cluster", f"{count(size.messages)} messages", "cluster", name)
+
+    produced, consumed = ours("produced_per_s"), ours("consumed_per_s")
+    return [
+        Target("cluster, delivery to who waits", 5, " ms", ours("delivery_p50_ms"), False),
+        Target("cluster, thousand produced/s", 500, "k", produced and produced / 1e3),
+        Target("cluster, thousand consumed/s", 180, "k", consumed and consumed / 1e3),
     ]

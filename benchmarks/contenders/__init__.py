@@ -22,6 +22,8 @@ LABELS = {
     "replay": "sojourn.replay",
     "spark": "sojourn.spark, batch",
     "spark-stream": "sojourn.spark, stream",
+    "cluster": "sojourn.kafka",
+    "mock": "librdkafka's mock cluster",
     "textbook": "state for each key and id",
     "window-sql": "window SQL on Spark",
     "duckdb": "DuckDB, ASOF join",

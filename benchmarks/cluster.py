@@ -1,73 +1,35 @@
-"""`python -m benchmarks.kafka_cluster`: our cluster beside librdkafka's mock cluster.
+"""Our Kafka cluster beside librdkafka's mock cluster.
 
 Two questions, with librdkafka as the client of both, in one process with the cluster:
 
 - *delivery*: a consumer waits in a fetch (min.bytes 1, max wait 3 s), a record is produced with
   acks=all to three replicas; how long until the consumer has it?
-- *throughput*: 100,000 records of 100 bytes, acks=all to three replicas, produced and flushed;
+- *throughput*: many records of 100 bytes, acks=all to three replicas, produced and flushed;
   then consumed from the start. The mock has no replicas and waits for none.
-
-Every measurement has a process of its own, the two take turns, and medians are reported.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import statistics
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_MESSAGES = 100_000
+if TYPE_CHECKING:
+    from benchmarks.case import Row
+
 _PAYLOAD = b"x" * 100
 _PARTITIONS = 6
 _WAIT_S = 30.0
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--one", choices=sorted(_CLUSTERS), help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        print(json.dumps(measure(options.one)))
-        return
-    rows: dict[str, list[dict[str, float]]] = {name: [] for name in _CLUSTERS}
-    for _ in range(options.repeats):
-        for name, measured in rows.items():
-            measured.append(_in_a_process(name))
-    print(f"medians of {options.repeats} rounds")
-    print(f"{'':10}{'delivery p50':>14}{'max':>10}{'produced/s':>14}{'consumed/s':>14}")
-    for name, measured in rows.items():
-        median = {key: statistics.median(row[key] for row in measured) for key in measured[0]}
-        print(
-            f"{name:10}{median['delivery_p50_ms']:>11.2f} ms{median['delivery_max_ms']:>7.1f} ms"
-            f"{median['produced_per_s']:>14,.0f}{median['consumed_per_s']:>14,.0f}"
-        )
-
-
-def _in_a_process(name: str) -> dict[str, float]:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.kafka_cluster", "--one", name],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    row: dict[str, float] = json.loads(done.stdout)
-    return row
-
-
-def measure(name: str) -> dict[str, float]:
-    """One round of one cluster."""
+def measure(name: str, params: dict[str, Any]) -> Row:
     with _CLUSTERS[name]() as (servers, warm_rounds, rounds):
         delivery_ms = delivery(servers, warm_rounds, rounds)
         throughput(servers, "warm", 1_000)
-        produced, consumed = throughput(servers, "bulk", _MESSAGES)
+        produced, consumed = throughput(servers, "bulk", params["messages"])
     return {
         "delivery_p50_ms": statistics.median(delivery_ms),
         "delivery_max_ms": max(delivery_ms),
@@ -100,7 +62,7 @@ def _mock() -> Iterator[tuple[str, int, int]]:
     del host
 
 
-_CLUSTERS: dict[str, Callable[[], Any]] = {"sojourn": _ours, "mock": _mock}
+_CLUSTERS: dict[str, Callable[[], Any]] = {"cluster": _ours, "mock": _mock}
 
 
 def _client(servers: str, **more: Any) -> dict[str, Any]:
@@ -164,7 +126,3 @@ def throughput(servers: str, topic: str, messages: int) -> tuple[float, float]:
     consumed = messages / (perf_counter() - started)
     consumer.close()
     return produced, consumed
-
-
-if __name__ == "__main__":
-    main()

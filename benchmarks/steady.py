@@ -1,0 +1,113 @@
+"""Two hundred micro-batches with steady live state: does a batch take longer, the checkpoint grow?
+
+As many operations come as end. Compared are the second quarter of the batches, when the JVM has
+warmed up and as much waits as ever will, and the last one. The checkpoint is measured as it stands
+on the disk, at its largest within the quarter, since it is cleared away every now and then.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from benchmarks.case import Row
+
+_SPAN_MS = 10_000  # of a batch
+_STAYS = 10  # batches that an operation waits at most, and that an id is remembered for
+_KEYS = 2_000
+
+
+def measure(name: str, params: dict[str, Any]) -> Row:
+    from sojourn import spark as sp
+
+    assert name == "spark-stream"
+    spark = sp.local_session(
+        "local[2]",
+        shuffle_partitions=2,
+        settings={"spark.sql.streaming.numRecentProgressUpdates": "1000"},
+    )
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as root:
+        folder, checkpoint = Path(root, "in"), Path(root, "checkpoint")
+        write(folder, params["batches"], params["operations"])
+        frames = [
+            sp.read_files(spark, "parquet", str(folder / table), table, files_per_batch=1)
+            for table in ("operations", "signals")
+        ]
+        out = sp.resolve_stream(
+            *frames, delay_ms=_SPAN_MS, idle="event", remember_ms=_STAYS * _SPAN_MS
+        )
+        writer = out.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+        query = writer.trigger(availableNow=True).start()
+        sizes: list[tuple[int, int]] = []  # the batch that was last done, bytes
+        while not query.awaitTermination(1):
+            if query.lastProgress is not None:
+                sizes.append((query.lastProgress.batchId, _bytes(checkpoint)))
+        took = [
+            (batch.batchId, batch.durationMs["triggerExecution"])
+            for batch in query.recentProgress
+            if batch.numInputRows
+        ]
+    quarter = params["batches"] // 4
+    second, last = (quarter, 2 * quarter), (3 * quarter, 4 * quarter)
+    return {
+        "batches": len(took),
+        "early_ms": statistics.median(_within(took, second)),
+        "late_ms": statistics.median(_within(took, last)),
+        "early_mb": max(_within(sizes, second)) / 1e6,
+        "late_mb": max(_within(sizes, last)) / 1e6,
+    }
+
+
+def _within(measured: list[tuple[int, int]], bounds: tuple[int, int]) -> list[int]:
+    return [value for batch, value in measured if bounds[0] <= batch < bounds[1]]
+
+
+def _bytes(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size
+        except OSError:  # cleared away meanwhile
+            continue
+    return total
+
+
+def write(folder: Path, batches: int, operations: int) -> None:
+    """Write a file of operations and one of signals for each batch."""
+    random = np.random.default_rng(7)
+    names = pa.array([f"key-{n:05}" for n in range(_KEYS)])
+    for table in ("operations", "signals"):
+        (folder / table).mkdir(parents=True)
+
+    def keys(count: int) -> pa.Array:
+        return names.take(pa.array(random.integers(0, _KEYS, count)))
+
+    for batch in range(batches):
+        since_ms = batch * _SPAN_MS
+        submitted_ms = since_ms + np.sort(random.integers(0, _SPAN_MS, operations))
+        # A key's offset is the time, so that about half of what is waited for comes in time.
+        wanted = np.repeat(submitted_ms, 2) + random.integers(0, _STAYS * _SPAN_MS, 2 * operations)
+        required = pa.StructArray.from_arrays(
+            [keys(2 * operations), pa.array(wanted)], ["key", "offset"]
+        )
+        ends = pa.array(np.arange(0, 2 * operations + 1, 2, dtype=np.int32))
+        waits = {
+            "id": [f"operation-{batch}-{n}" for n in range(operations)],
+            "submitted_ms": submitted_ms,
+            "timeout_ms": random.integers(0, _STAYS * _SPAN_MS, operations),
+            "requires": pa.ListArray.from_arrays(ends, required),
+            "needed": pa.array(random.integers(1, 3, operations).astype(np.int32)),
+        }
+        at_ms = since_ms + np.sort(random.integers(0, _SPAN_MS, operations))
+        comes = {"key": keys(operations), "offset": at_ms, "at_ms": at_ms}
+        for table, columns in (("operations", waits), ("signals", comes)):
+            pq.write_table(pa.table(columns), folder / table / f"{batch:04}.parquet")
+        time.sleep(0.002)  # files are taken in the order of their times
