@@ -51,7 +51,7 @@ def replayed(operations: Path, signals: Path) -> Callable[[], object]:
 def on_spark(operations: Path, signals: Path) -> Callable[[], object]:
     from sojourn import spark as sp
 
-    spark = sp.local_session("local[2]", driver_memory="4g")
+    spark = sp.local_session("local[2]", driver_memory="12g")
 
     def answer() -> None:
         found = sp.resolve(spark.read.parquet(str(operations)), spark.read.parquet(str(signals)))
@@ -63,7 +63,7 @@ def on_spark(operations: Path, signals: Path) -> Callable[[], object]:
 def by_window_sql(operations: Path, signals: Path) -> Callable[[], object]:
     from sojourn.spark import local_session
 
-    spark = local_session("local[2]", driver_memory="4g")
+    spark = local_session("local[2]", driver_memory="12g")
 
     def answer() -> None:
         found = others.spark_window(spark, operations, signals)

@@ -181,3 +181,29 @@ def test_topics_to_a_topic_exact_and_killed_twice(
     )
     assert differs(trace, expected, answer, tells_condition=False) is None
     assert len(answer.outcomes) == len(expected.outcomes)
+
+
+@pytest.mark.usefixtures("java")
+def test_a_batch_that_runs_again_sends_nothing_twice(
+    cluster: Cluster, connector: list[str], tmp_path: Path
+) -> None:
+    waits: list[dict[str, Any]] = [
+        {
+            "id": f"o{n}",
+            "submitted_ms": n,
+            "timeout_ms": 100,
+            "requires": [{"key": f"k{n}", "offset": 1}],
+        }
+        for n in range(1_000)
+    ]
+    comes = [{"key": f"k{n}", "offset": 1, "at_ms": n + 7} for n in range(0, 1_000, 2)]
+    comes += [{"key": "nobody", "offset": 1, "at_ms": 10**9}]  # all ends in the last batch
+    send(cluster, {"operations": pa.Table.from_pylist(waits)})
+    send(cluster, {"signals": pa.Table.from_pylist(comes)})
+    script = Path(__file__).with_name("kafka_rerun_driver.py")
+    command = [sys.executable, str(script), cluster.bootstrap_servers, ",".join(connector)]
+    log = tmp_path / "log"
+    assert Driver([*command, str(tmp_path)], log).end(PATIENCE_S) == 0, log.read_text()[-5000:]
+    found = read(cluster, ends(cluster))
+    assert sorted(row["id"] for row in found) == sorted(row["id"] for row in waits)
+    assert sum(row["status"] == "completed" for row in found) == 500
