@@ -19,10 +19,12 @@ from sojourn.kafka import (
     delete_records,
     elections,
     fetch,
+    log_dirs,
     metadata,
     offsets,
     produce,
     producer_ids,
+    reassignments,
     resources,
     topics,
 )
@@ -55,6 +57,8 @@ _PARTS = (
     resources,
     producer_ids,
     elections,
+    reassignments,
+    log_dirs,
 )
 
 

@@ -111,7 +111,7 @@ TOPIC: Mapping[str, Definition] = {
 }
 
 BROKER: Mapping[str, Definition] = {
-    "advertised.listeners": Definition(STRING, "", read_only=True),
+    "advertised.listeners": Definition(STRING, ""),  # not set: they are the listeners
     "auto.create.topics.enable": Definition(BOOLEAN, "true", read_only=True),
     "broker.id": Definition(INT, "-1", low=-1, high=_I32, read_only=True),
     "controller.quota.window.num": Definition(INT, "11", low=1, high=_I32, read_only=True),
@@ -126,6 +126,7 @@ BROKER: Mapping[str, Definition] = {
     "group.min.session.timeout.ms": Definition(INT, "6000", high=_I32, read_only=True),
     "listeners": Definition(STRING, "", read_only=True),
     "node.id": Definition(INT, "-1", low=-1, high=_I32, read_only=True),
+    "log.dirs": Definition(STRING, "", read_only=True),
     "log.cleanup.policy": TOPIC["cleanup.policy"]._replace(broker_name=""),
     "compression.type": TOPIC["compression.type"]._replace(broker_name=""),
     "log.message.timestamp.type": TOPIC["message.timestamp.type"]._replace(broker_name=""),
