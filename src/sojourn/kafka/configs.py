@@ -60,6 +60,8 @@ class Definition(NamedTuple):
             return text
         if self.choices:
             parts = [part.strip() for part in text.split(",")] if self.type == LIST else [text]
+            if self.type == LIST and not text:
+                parts = []  # taking the last one away leaves none
             for part in parts:
                 if part not in self.choices:
                     allowed = ", ".join(self.choices)
@@ -85,8 +87,11 @@ TOPIC: Mapping[str, Definition] = {
     "leader.replication.throttled.replicas": Definition(LIST, ""),
     "max.compaction.lag.ms": Definition(LONG, str(_I64), low=1),
     "max.message.bytes": Definition(INT, "1048588", high=_I32, broker_name="message.max.bytes"),
+    "message.downconversion.enable": Definition(BOOLEAN, "true"),
+    "message.format.version": Definition(STRING, "3.0-IV1"),
     "message.timestamp.after.max.ms": Definition(LONG, str(_I64)),
     "message.timestamp.before.max.ms": Definition(LONG, str(_I64)),
+    "message.timestamp.difference.max.ms": Definition(LONG, str(_I64)),
     "message.timestamp.type": Definition(
         STRING,
         "CreateTime",

@@ -91,26 +91,37 @@ class Controller:
     def place(self, partitions: int, replication_factor: int) -> Assignment:
         """Choose brokers for a topic's replicas; or Refused."""
         alive = self.alive()
-        if not 1 <= replication_factor <= len(alive):
+        if replication_factor < 1:
             raise Refused(
                 ErrorCode.invalid_replication_factor,
-                f"replication factor {replication_factor}, with {len(alive)} brokers alive",
+                "Replication factor must be larger than 0, or -1 to use the default value, "
+                f"got {replication_factor}.",
             )
+        self._check_enough(alive, replication_factor)
         if partitions < 1:
-            raise Refused(ErrorCode.invalid_partitions, f"partitions must be ≥ 1, got {partitions}")
+            raise Refused(
+                ErrorCode.invalid_partitions,
+                "Number of partitions must be larger than 0, or -1 to use the default value, "
+                f"got {partitions}.",
+            )
         assignment = spread(alive, partitions, replication_factor, self._placed)
         self._placed += 1
         return assignment
+
+    def _check_enough(self, alive: list[int], replication_factor: int) -> None:
+        if replication_factor > len(alive):
+            raise Refused(
+                ErrorCode.invalid_replication_factor,
+                f"Unable to replicate the partition {replication_factor} time(s): The target "
+                f"replication factor of {replication_factor} cannot be reached because only "
+                f"{len(alive)} broker(s) are alive.",
+            )
 
     def place_more(self, topic: Topic, count: int) -> Assignment:
         """Choose brokers for partitions added to a topic."""
         alive = self.alive()
         replication_factor = topic.replication_factor
-        if replication_factor > len(alive):
-            raise Refused(
-                ErrorCode.invalid_replication_factor,
-                f"replication factor {replication_factor}, with {len(alive)} brokers alive",
-            )
+        self._check_enough(alive, replication_factor)
         first = topic.partitions[0].replicas[0]
         start = alive.index(first) if first in alive else 0
         return spread(alive, count, replication_factor, start, len(topic.partitions))
