@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
 from kafka_client import Wire
-from kafka_clients import KAFKA_PYTHON_WARNS
+from kafka_clients import KAFKA_PYTHON_WARNS, quiet
 from kafka_raw_client import RawClient
 from kio.schema.errors import ErrorCode
 
@@ -224,6 +224,26 @@ def test_those_who_ask_are_told_that_they_may_do_everything(
         described = client.ask("describe_cluster", 0, include_cluster_authorized_operations=asked)
         assert described.cluster_authorized_operations == on_cluster
     assert page(client, "t").topics[0].topic_authorized_operations == ON_TOPICS
+
+
+def test_librdkafka_is_told_so_too() -> None:
+    kafka = pytest.importorskip("confluent_kafka")
+    admin_api = pytest.importorskip("confluent_kafka.admin")
+    with Cluster() as cluster:
+        cluster.create_topic("t")
+        admin = admin_api.AdminClient(quiet(cluster.bootstrap_servers))
+        topics = kafka.TopicCollection(["t"])
+        for asked in (True, False):
+            of_cluster = admin.describe_cluster(include_authorized_operations=asked).result()
+            of_topic = admin.describe_topics(topics, include_authorized_operations=asked)[
+                "t"
+            ].result()
+            if asked:
+                assert admin_api.AclOperation.DELETE in of_topic.authorized_operations
+                assert admin_api.AclOperation.ALTER_CONFIGS in of_cluster.authorized_operations
+            else:
+                assert of_topic.authorized_operations is None
+                assert of_cluster.authorized_operations is None
 
 
 # Settings of brokers.
