@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -94,16 +95,17 @@ def test_a_replica_can_only_stay_in_its_directory(
 
 def test_kafka_python_reads_log_directories() -> None:
     kafka = pytest.importorskip("kafka")
-    with Cluster(brokers=2) as cluster:
+    with (
+        Cluster(brokers=2) as cluster,
+        closing(kafka.KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin,
+    ):
         cluster.create_topic("t", replication_factor=2)
-        admin = kafka.KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
         found = {one["broker"]: one["log_dirs"] for one in admin.describe_log_dirs()}
         assert {dirs[0]["log_dir"] for dirs in found.values()} == {
             "/sojourn/broker-1",
             "/sojourn/broker-2",
         }
         assert [topic["name"] for topic in found[1][0]["topics"]] == ["t"]
-        admin.close()
 
 
 # Partitions, page by page.
@@ -179,16 +181,17 @@ def test_a_cursor_has_to_fit(cluster: Cluster, client: RawClient) -> None:
 
 def test_kafka_python_reads_pages() -> None:
     kafka = pytest.importorskip("kafka")
-    with Cluster() as cluster:
+    with (
+        Cluster() as cluster,
+        closing(kafka.KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin,
+    ):
         cluster.create_topic("t", partitions=3)
-        admin = kafka.KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
         first = admin.describe_topic_partitions(["t"], response_partition_limit=2)
         rest = admin.describe_topic_partitions(["t"], cursor=first["next_cursor"])
         found = [
             p["partition_index"] for one in (first, rest) for p in one["topics"][0]["partitions"]
         ]
         assert (found, rest["next_cursor"]) == ([0, 1, 2], None)
-        admin.close()
 
 
 # What one may do, which is everything.
