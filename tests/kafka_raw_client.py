@@ -89,6 +89,8 @@ def _as(field: dataclasses.Field[Any], value: Any) -> Any:
     nested = _nested(field.type)
     if value is None:
         return None
+    if nested is not None and isinstance(value, dict):
+        return build(nested, value)
     if nested is not None:
         return tuple(build(nested, one) for one in value)
     if str(field.metadata.get("kafka_type", "")).startswith("timedelta"):

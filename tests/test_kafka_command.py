@@ -59,6 +59,17 @@ def start(*options: str) -> subprocess.Popen[str]:
     )
 
 
+def test_ids_count_from_where_they_are_told_to() -> None:
+    with start("--port", "0", "--brokers", "2", "--first-id", "0") as process:
+        assert process.stdout is not None
+        host, port = process.stdout.readline().split(",")[-1].split(":")
+        with RawClient(host, int(port)) as client:
+            brokers = client.ask("metadata", 1, topics=[]).brokers
+        assert [broker.node_id for broker in brokers] == [0, 1]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+
+
 def test_clients_are_served_until_ctrl_c() -> None:
     with start("--port", "0", "--config", "group.min.session.timeout.ms=1") as process:
         assert process.stdout is not None
@@ -78,6 +89,8 @@ def test_clients_are_served_until_ctrl_c() -> None:
     ("options", "complaint"),
     [
         (["--brokers", "0"], "--brokers must be 1 or more, got 0"),
+        (["--first-id", "-1"], "--first-id must be 0 or more"),
+        (["--first-id", "2147483647", "--brokers", "2"], "leave room for 2 ids"),
         (["--port", "65535", "--brokers", "2"], "--port must leave room for 2 ports"),
         (["--topic", "a:b"], "'a:b' is no topic: write NAME, NAME:PARTITIONS"),
         (["--config", "a"], "'a' is no setting: write NAME=VALUE"),

@@ -295,6 +295,8 @@ def test_settings_change_one_by_one(cluster: Cluster, wire: Wire) -> None:
     assert topic.settings.own == {"cleanup.policy": "delete,compact"}
     assert alter(wire, "t", ("cleanup.policy", 3, "delete")) is ErrorCode.none
     assert topic.settings.own == {"cleanup.policy": "compact"}
+    assert alter(wire, "t", ("cleanup.policy", 3, "compact")) is ErrorCode.none
+    assert topic.settings.own == {"cleanup.policy": ""}
     assert alter(wire, "t", ("nonsense", 0, "1")) is ErrorCode.invalid_config
     assert alter(wire, "t", ("retention.ms", 2, "1")) is ErrorCode.invalid_config
     assert alter(wire, "1", ("num.partitions", 0, "3"), kind=4) is ErrorCode.invalid_request

@@ -60,6 +60,13 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--brokers", type=int, default=1, metavar="N", help="default 1")
     parser.add_argument(
+        "--first-id",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the first broker's id, from which the others count on; default 1",
+    )
+    parser.add_argument(
         "--port",
         type=int,
         default=9092,
@@ -107,8 +114,14 @@ def _run(args: argparse.Namespace) -> int:
         raise OutOfRange(
             f"--port must leave room for {args.brokers} ports up to 65535, got {args.port}"
         )
+    if not 0 <= args.first_id <= 2**31 - args.brokers:
+        raise OutOfRange(
+            f"--first-id must be 0 or more and leave room for {args.brokers} ids up to "
+            f"{2**31 - 1}, got {args.first_id}"
+        )
+    ids = range(args.first_id, args.first_id + args.brokers)
     try:
-        cluster = Cluster(args.brokers, host=args.host, port=args.port, config=dict(args.config))
+        cluster = Cluster(ids, host=args.host, port=args.port, config=dict(args.config))
     except OSError as error:
         raise SojournError(
             f"cannot listen on {args.host}, port {args.port}: {error.strerror}; "

@@ -90,8 +90,8 @@ class Broker:
         for name, value in (
             ("broker.id", str(broker_id)),
             ("node.id", str(broker_id)),
+            ("log.dirs", self.log_dir),
             ("listeners", f"PLAINTEXT://{self.host}:{self.port}"),
-            ("advertised.listeners", f"PLAINTEXT://{self.host}:{self.port}"),
         ):
             settings.set(name, value)
 
@@ -102,6 +102,11 @@ class Broker:
     @property
     def port(self) -> int:
         return self.door.port
+
+    @property
+    def log_dir(self) -> str:
+        """What clients are told of where the logs are; they are in memory."""
+        return f"/sojourn/broker-{self.id}"
 
     def endpoint(self) -> dict[str, Any]:
         """Where it is, as the protocol has it."""

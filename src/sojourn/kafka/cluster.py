@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from sojourn.clock import SystemClock
-from sojourn.errors import OutOfRange
+from sojourn.errors import OutOfRange, WrongType
 from sojourn.kafka import (
     delete_records,
     elections,
     fetch,
+    log_dirs,
     metadata,
     offsets,
     produce,
     producer_ids,
+    reassignments,
     resources,
     topics,
 )
@@ -55,13 +57,15 @@ _PARTS = (
     resources,
     producer_ids,
     elections,
+    reassignments,
+    log_dirs,
 )
 
 
 class Cluster:
     """So many brokers, on `host` and ports chosen by the system, or from `port` up.
 
-    Their ids count from `first_broker_id`.
+    Their ids count from 1, unless `brokers` lists them: `Cluster(brokers=[0, 1, 2])`.
     `clock` is where every timeout of the brokers comes from: the system's, or a `ManualClock`
     to move by hand. `config` holds broker settings by their Kafka names. Everything may be
     called from any thread.
@@ -69,18 +73,14 @@ class Cluster:
 
     def __init__(
         self,
-        brokers: int = 1,
+        brokers: int | Sequence[int] = 1,
         *,
         clock: Clock | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         config: Mapping[str, object] | None = None,
-        first_broker_id: int = 1,
     ) -> None:
-        if brokers < 1:
-            raise OutOfRange(f"brokers must be ≥ 1, got {brokers}")
-        if first_broker_id < 0:
-            raise OutOfRange(f"first_broker_id must be ≥ 0, got {first_broker_id}")
+        broker_ids = _broker_ids(brokers)
         self.clock: Any = SystemClock() if clock is None else clock
         self.settings = Settings(BROKER, None, config)
         self.id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -89,22 +89,23 @@ class Cluster:
         self.purgatories = Purgatories(self.timer)
         self._listener = Listener(host, self.settings.number("socket.request.max.bytes"))
         self._is_closed = False
-        self._first_broker_id = first_broker_id
         self.brokers: list[Broker] = []
+        self._by_id: dict[int, Broker] = {}
         self.controller = Controller(self)
         self.groups = Groups(self)
         self.mutations = MutationQuota(self)
         self.next_producer_id = 1000
         try:
-            for n in range(brokers):
+            for n, broker_id in enumerate(broker_ids):
                 broker = Broker(
-                    first_broker_id + n,
+                    broker_id,
                     self,
                     self._listener,
                     port + n if port else 0,
                     Settings(BROKER, self.settings),
                 )
                 self.brokers.append(broker)
+                self._by_id[broker_id] = broker
         except OSError:
             self.close()
             raise
@@ -129,11 +130,11 @@ class Cluster:
 
     def broker(self, broker_id: int) -> Broker:
         """The broker of this id."""
-        index = broker_id - self._first_broker_id
-        if not 0 <= index < len(self.brokers):
+        found = self._by_id.get(broker_id)
+        if found is None:
             known = ", ".join(str(broker.id) for broker in self.brokers)
             raise OutOfRange(f"there is no broker {broker_id}, only {known}")
-        return self.brokers[index]
+        return found
 
     def coordinator(self, group_id: str) -> Broker | None:
         """The broker that coordinates this group; None while no broker is alive.
@@ -289,3 +290,23 @@ class Cluster:
 
     def __repr__(self) -> str:
         return f"<Cluster of {len(self.brokers)} brokers at {self.bootstrap_servers}>"
+
+
+def _broker_ids(brokers: int | Sequence[int]) -> list[int]:
+    """The ids that `Cluster(brokers)` asks for."""
+    if isinstance(brokers, int) and not isinstance(brokers, bool):
+        if brokers < 1:
+            raise OutOfRange(f"brokers must be ≥ 1, got {brokers}")
+        return list(range(1, brokers + 1))
+    if not isinstance(brokers, Sequence) or isinstance(brokers, str | bytes):
+        raise WrongType(f"brokers must be how many, or a list of their ids, got {brokers!r}")
+    if not brokers:
+        raise OutOfRange("brokers must list at least one id, got none; the default is [1]")
+    for broker_id in brokers:
+        if not isinstance(broker_id, int) or isinstance(broker_id, bool):
+            raise WrongType(f"a broker's id must be an integer, got {broker_id!r}")
+        if not 0 <= broker_id < 2**31:
+            raise OutOfRange(f"a broker's id must be from 0 to {2**31 - 1}, got {broker_id}")
+    if len(set(brokers)) != len(brokers):
+        raise OutOfRange(f"each broker needs an id of its own, got {list(brokers)}")
+    return list(brokers)

@@ -60,6 +60,8 @@ class Definition(NamedTuple):
             return text
         if self.choices:
             parts = [part.strip() for part in text.split(",")] if self.type == LIST else [text]
+            if self.type == LIST and not text:
+                parts = []  # taking the last one away leaves none
             for part in parts:
                 if part not in self.choices:
                     allowed = ", ".join(self.choices)
@@ -85,8 +87,11 @@ TOPIC: Mapping[str, Definition] = {
     "leader.replication.throttled.replicas": Definition(LIST, ""),
     "max.compaction.lag.ms": Definition(LONG, str(_I64), low=1),
     "max.message.bytes": Definition(INT, "1048588", high=_I32, broker_name="message.max.bytes"),
+    "message.downconversion.enable": Definition(BOOLEAN, "true"),
+    "message.format.version": Definition(STRING, "3.0-IV1"),
     "message.timestamp.after.max.ms": Definition(LONG, str(_I64)),
     "message.timestamp.before.max.ms": Definition(LONG, str(_I64)),
+    "message.timestamp.difference.max.ms": Definition(LONG, str(_I64)),
     "message.timestamp.type": Definition(
         STRING,
         "CreateTime",
@@ -111,7 +116,7 @@ TOPIC: Mapping[str, Definition] = {
 }
 
 BROKER: Mapping[str, Definition] = {
-    "advertised.listeners": Definition(STRING, "", read_only=True),
+    "advertised.listeners": Definition(STRING, ""),  # not set: they are the listeners
     "auto.create.topics.enable": Definition(BOOLEAN, "true", read_only=True),
     "broker.id": Definition(INT, "-1", low=-1, high=_I32, read_only=True),
     "controller.quota.window.num": Definition(INT, "11", low=1, high=_I32, read_only=True),
@@ -126,6 +131,7 @@ BROKER: Mapping[str, Definition] = {
     "group.min.session.timeout.ms": Definition(INT, "6000", high=_I32, read_only=True),
     "listeners": Definition(STRING, "", read_only=True),
     "node.id": Definition(INT, "-1", low=-1, high=_I32, read_only=True),
+    "log.dirs": Definition(STRING, "", read_only=True),
     "log.cleanup.policy": TOPIC["cleanup.policy"]._replace(broker_name=""),
     "compression.type": TOPIC["compression.type"]._replace(broker_name=""),
     "log.message.timestamp.type": TOPIC["message.timestamp.type"]._replace(broker_name=""),

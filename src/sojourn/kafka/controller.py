@@ -91,26 +91,37 @@ class Controller:
     def place(self, partitions: int, replication_factor: int) -> Assignment:
         """Choose brokers for a topic's replicas; or Refused."""
         alive = self.alive()
-        if not 1 <= replication_factor <= len(alive):
+        if replication_factor < 1:
             raise Refused(
                 ErrorCode.invalid_replication_factor,
-                f"replication factor {replication_factor}, with {len(alive)} brokers alive",
+                "Replication factor must be larger than 0, or -1 to use the default value, "
+                f"got {replication_factor}.",
             )
+        self._check_enough(alive, replication_factor)
         if partitions < 1:
-            raise Refused(ErrorCode.invalid_partitions, f"partitions must be ≥ 1, got {partitions}")
+            raise Refused(
+                ErrorCode.invalid_partitions,
+                "Number of partitions must be larger than 0, or -1 to use the default value, "
+                f"got {partitions}.",
+            )
         assignment = spread(alive, partitions, replication_factor, self._placed)
         self._placed += 1
         return assignment
+
+    def _check_enough(self, alive: list[int], replication_factor: int) -> None:
+        if replication_factor > len(alive):
+            raise Refused(
+                ErrorCode.invalid_replication_factor,
+                f"Unable to replicate the partition {replication_factor} time(s): The target "
+                f"replication factor of {replication_factor} cannot be reached because only "
+                f"{len(alive)} broker(s) are alive.",
+            )
 
     def place_more(self, topic: Topic, count: int) -> Assignment:
         """Choose brokers for partitions added to a topic."""
         alive = self.alive()
         replication_factor = topic.replication_factor
-        if replication_factor > len(alive):
-            raise Refused(
-                ErrorCode.invalid_replication_factor,
-                f"replication factor {replication_factor}, with {len(alive)} brokers alive",
-            )
+        self._check_enough(alive, replication_factor)
         first = topic.partitions[0].replicas[0]
         start = alive.index(first) if first in alive else 0
         return spread(alive, count, replication_factor, start, len(topic.partitions))
@@ -186,6 +197,54 @@ class Controller:
         for partition in self.partitions():
             if partition.leader not in self.alive():
                 self.elect(partition)
+            self.complete_reassignment(partition)
+
+    # Moves.
+
+    def reassign(self, partition: Partition, target: tuple[int, ...]) -> None:
+        """Move the partition's replicas to these brokers, once they have caught up."""
+        partition.begin_reassignment(target)
+        self.complete_reassignment(partition)
+        self.changed()
+
+    def cancel_reassignment(self, partition: Partition) -> None:
+        """Go back to the replicas from before; or Refused."""
+        if not partition.is_reassigned:
+            raise Refused(
+                ErrorCode.no_reassignment_in_progress, "No partition reassignment is in progress."
+            )
+        if partition.isr.isdisjoint(partition.moved_from):
+            raise Refused(
+                ErrorCode.invalid_replica_assignment,
+                f"Unable to revert partition assignment for {partition.key} because it would "
+                "require an unclean leader election.",
+            )
+        self._settle(partition, partition.moved_from)
+
+    def complete_reassignment(self, partition: Partition) -> None:
+        """Let go of the old replicas, if all the new ones are in sync."""
+        goal = tuple(r for r in partition.replicas if r not in partition.removing)
+        if (
+            partition.is_reassigned
+            and not partition.is_deleted
+            and partition.isr.issuperset(goal)
+            # While no elections are held, a leader that is to go stays.
+            and (self.holds_elections or partition.leader in goal)
+        ):
+            self._settle(partition, goal)
+
+    def _settle(self, partition: Partition, replicas: tuple[int, ...]) -> None:
+        """Have these be its replicas. If one goes, an epoch begins; if it led, another leads."""
+        goes = not set(replicas).issuperset(partition.replicas)
+        partition.end_reassignment(replicas)
+        if partition.leader in replicas:
+            if goes:
+                self._lead(partition, partition.leader)
+        elif self.holds_elections:
+            self.elect(partition)
+        elif partition.leader >= 0:
+            self._lead(partition, -1)
+        self.changed()
 
     # Brokers.
 

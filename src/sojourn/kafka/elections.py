@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 PREFERRED = 0
 UNCLEAN = 1
 
+_NOT_NEEDED = "Leader election not needed for topic partition."
+
 
 def handlers(broker: Broker) -> Mapping[str, Handler]:
     return {"elect_leaders": elect_leaders}
@@ -52,13 +54,13 @@ def _elect(
         return ErrorCode.unknown_topic_or_partition, None
     if unclean:
         if partition.leader >= 0:
-            return ErrorCode.election_not_needed, "there is a leader"
+            return ErrorCode.election_not_needed, _NOT_NEEDED
         if not controller.elect(partition, unclean=True):
             return ErrorCode.eligible_leaders_not_available, "no replica is alive"
         return ErrorCode.none, None
     preferred = partition.replicas[0]
     if partition.leader == preferred:
-        return ErrorCode.election_not_needed, "the preferred replica leads"
+        return ErrorCode.election_not_needed, _NOT_NEEDED
     try:
         controller.move_leader(partition, preferred)
     except Refused as refused:

@@ -1,4 +1,4 @@
-"""ApiVersions, Metadata and DescribeCluster: what there is, and where."""
+"""ApiVersions, Metadata, DescribeCluster and DescribeTopicPartitions: what there is, and where."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from sojourn.kafka import wire
+from sojourn.kafka.topic import fault_in_name
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.partition import Partition
     from sojourn.kafka.topic import Topic
 
 _NO_ID = UUID(int=0)
-_NOT_ASKED = -(2**31)  # authorized operations: nobody has asked, or there is nothing to say
+_NOT_ASKED = -(2**31)  # authorized operations: nobody has asked
+# Everybody may do everything, a bit for each: read 3, write 4, create 5, delete 6, alter 7,
+# describe 8, act as a broker 9, describe and alter settings 10 and 11, write idempotently 12.
+_TOPIC_OPERATIONS = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
+_CLUSTER_OPERATIONS = sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
+
+_PARTITIONS_MAX = 2_000  # Kafka's max.request.partition.size.limit
 
 # librdkafka compresses only for brokers that say they know produce version 0, so Kafka goes on
 # saying so although it has forgotten those versions; and so do we.
@@ -26,6 +34,7 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
         "api_versions": api_versions,
         "metadata": metadata,
         "describe_cluster": describe_cluster,
+        "describe_topic_partitions": describe_topic_partitions,
     }
 
 
@@ -50,6 +59,8 @@ def metadata(request: Any, reply: Reply, context: Context) -> None:
     """Say which brokers there are and who leads what; topics asked for may be created."""
     cluster = context.broker.cluster
     topics = []
+    with_topics = getattr(request, "include_topic_authorized_operations", False)
+    with_cluster = getattr(request, "include_cluster_authorized_operations", False)
     for name, topic_id in _asked(request, context):
         if topic_id is not None:
             topic = cluster.controller.topic_by_id(topic_id)
@@ -59,7 +70,13 @@ def metadata(request: Any, reply: Reply, context: Context) -> None:
                 name, may_create=getattr(request, "allow_auto_topic_creation", True)
             )
         if topic is not None:
-            topics.append(_described(topic, context.api_version))
+            topics.append(
+                {
+                    **_described(topic),
+                    "partitions": [_partition(partition) for partition in topic.partitions],
+                    "topic_authorized_operations": _TOPIC_OPERATIONS if with_topics else _NOT_ASKED,
+                }
+            )
         else:
             topics.append(
                 {
@@ -76,7 +93,7 @@ def metadata(request: Any, reply: Reply, context: Context) -> None:
             "cluster_id": cluster.id,
             "controller_id": cluster.controller.id,
             "topics": topics,
-            "cluster_authorized_operations": _NOT_ASKED,
+            "cluster_authorized_operations": _CLUSTER_OPERATIONS if with_cluster else _NOT_ASKED,
         }
     )
 
@@ -92,26 +109,25 @@ def _brokers(context: Context) -> list[wire.Fields]:
     return [b.endpoint() for b in context.broker.cluster.brokers if b.is_alive]
 
 
-def _described(topic: Topic, version: int) -> wire.Fields:
+def _described(topic: Topic) -> wire.Fields:
     return {
         "error_code": ErrorCode.none,
         "name": topic.name,
         "topic_id": topic.id,
         "is_internal": False,
-        "partitions": [
-            {
-                "error_code": ErrorCode.none
-                if partition.leader >= 0
-                else ErrorCode.leader_not_available,
-                "partition_index": partition.index,
-                "leader_id": partition.leader,
-                "leader_epoch": partition.leader_epoch,
-                "replica_nodes": partition.replicas,
-                "isr_nodes": sorted(partition.isr),
-                "offline_replicas": partition.offline_replicas(),
-            }
-            for partition in topic.partitions
-        ],
+    }
+
+
+def _partition(partition: Partition) -> wire.Fields:
+    has_leader = partition.leader >= 0
+    return {
+        "error_code": ErrorCode.none if has_leader else ErrorCode.leader_not_available,
+        "partition_index": partition.index,
+        "leader_id": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "replica_nodes": partition.replicas,
+        "isr_nodes": sorted(partition.isr),
+        "offline_replicas": partition.offline_replicas(),
     }
 
 
@@ -126,7 +142,62 @@ def describe_cluster(request: Any, reply: Reply, context: Context) -> None:
                 {"broker_id": b["node_id"], "host": b["host"], "port": b["port"]}
                 for b in _brokers(context)
             ],
-            "cluster_authorized_operations": _NOT_ASKED,
+            "cluster_authorized_operations": _CLUSTER_OPERATIONS
+            if request.include_cluster_authorized_operations
+            else _NOT_ASKED,
             "endpoint_type": 1,
         }
     )
+
+
+def describe_topic_partitions(request: Any, reply: Reply, context: Context) -> None:
+    """Describe topics in the order of their names, so many partitions, and say where to go on."""
+    known = context.broker.cluster.controller.topics
+    named = {topic.name for topic in request.topics}
+    names = sorted(named or known)
+    limit = min(request.response_partition_limit, _PARTITIONS_MAX)
+    first = 0
+    if request.cursor is not None:
+        start = request.cursor.topic_name
+        first = request.cursor.partition_index if start in names else 0
+        names = [name for name in names if name >= start]
+    if limit < 1 or first < 0 or (named and request.cursor is not None and start not in named):
+        reply({"topics": [_unknown(name, ErrorCode.invalid_request) for name in sorted(named)]})
+        return
+    topics: list[wire.Fields] = []
+    cursor = None
+    for name in names:
+        topic = known.get(name)
+        if limit == 0:
+            cursor = {"topic_name": name, "partition_index": 0}
+            break
+        if topic is None:
+            fault = fault_in_name(name)
+            code = ErrorCode.unknown_topic_or_partition
+            topics.append(_unknown(name, ErrorCode.invalid_topic_exception if fault else code))
+        else:
+            shown = topic.partitions[first : first + limit]
+            topics.append(
+                {
+                    **_described(topic),
+                    "partitions": [
+                        {
+                            **_partition(partition),
+                            "eligible_leader_replicas": [],
+                            "last_known_elr": [],
+                        }
+                        for partition in shown
+                    ],
+                    "topic_authorized_operations": _TOPIC_OPERATIONS,
+                }
+            )
+            limit -= len(shown)
+            if first + len(shown) < len(topic.partitions):
+                cursor = {"topic_name": name, "partition_index": first + len(shown)}
+                break
+        first = 0
+    reply({"topics": topics, "next_cursor": cursor})
+
+
+def _unknown(name: str, error: ErrorCode) -> wire.Fields:
+    return {"error_code": error, "name": name, "topic_id": _NO_ID, "partitions": []}

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sojourn.kafka.topic import Topic
 
 _UNKNOWN = -1
+_NEVER_MS = -(1 << 62)
 
 
 class Follower:
@@ -72,6 +73,10 @@ class Partition:
         #: What requests that wait for this partition watch.
         self.key = f"{topic.name}/{index}"
         self.replicas = replicas
+        #: Replicas that come and go while the partition is moved; `replicas` has them too.
+        self.adding: tuple[int, ...] = ()
+        self.removing: tuple[int, ...] = ()
+        self.moved_from: tuple[int, ...] = ()  # what they were when the move began
         self.isr = set(replicas)
         self.leader = -1
         self.leader_epoch = -1
@@ -100,6 +105,11 @@ class Partition:
     @property
     def min_insync(self) -> int:
         return min(self.topic.settings.number("min.insync.replicas"), len(self.replicas))
+
+    @property
+    def is_reassigned(self) -> bool:
+        """Whether its replicas are being moved."""
+        return bool(self.adding or self.removing)
 
     def offline_replicas(self) -> list[int]:
         return [r for r in self.replicas if not self._cluster.broker(r).is_alive]
@@ -201,6 +211,10 @@ class Partition:
             ):
                 self.isr.add(broker_id)
                 self._cluster.controller.changed()
+                if self.is_reassigned:
+                    self._cluster.agenda.after(
+                        lambda: self._cluster.controller.complete_reassignment(self)
+                    )
             self._advance_high_watermark()
         if moved:
             self.moved()
@@ -312,7 +326,7 @@ class Partition:
             self.log.begin_epoch(self.leader_epoch, self._epoch_start)
             # Those in sync have a while to say where they are; the others have to come back.
             self.followers = {
-                other: Follower(now_ms if other in self.isr else -(1 << 62))
+                other: Follower(now_ms if other in self.isr else _NEVER_MS)
                 for other in self.replicas
                 if other != broker_id
             }
@@ -339,6 +353,34 @@ class Partition:
             if self.leader != broker_id:
                 self._advance_high_watermark()
         self.moved()
+
+    # Moves, by the controller.
+
+    def begin_reassignment(self, target: tuple[int, ...]) -> None:
+        """Have the replicas that are new follow, beside those that there are."""
+        if not self.is_reassigned:
+            self.moved_from = self.replicas
+        now = set(self.replicas)
+        self.adding = tuple(r for r in target if r not in self.moved_from)
+        self.removing = tuple(r for r in self.replicas if r not in target)
+        self.replicas = (*target, *self.removing)
+        for broker_id in target:
+            if broker_id not in now:
+                self.logs[broker_id] = Log()
+                self.fetchers[broker_id] = Fetcher(self, broker_id, self._cluster)
+                self.followers[broker_id] = Follower(_NEVER_MS)
+                self.start_fetcher(broker_id)
+
+    def end_reassignment(self, replicas: tuple[int, ...]) -> None:
+        """Keep these replicas, and let go of the others."""
+        leaving = set(self.replicas) - set(replicas)
+        self.replicas = replicas
+        self.adding = self.removing = ()
+        self.isr -= leaving
+        for broker_id in leaving:
+            self.fetchers.pop(broker_id).stop()
+            self.followers.pop(broker_id, None)
+            del self.logs[broker_id]
 
     def reconfigured(self) -> None:
         """The topic's settings have changed."""

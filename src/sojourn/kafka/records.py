@@ -22,11 +22,11 @@ same bytes object stands in every replica's log and in every answer.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator
 
 from crc32c import crc32c
 
+from sojourn.kafka.compression import CannotDecompress, decompressed
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
 
@@ -39,8 +39,6 @@ CODEC_MASK = 0x07
 APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-
-_GZIP = 1
 
 
 class Batch:
@@ -153,26 +151,21 @@ def checked(data: bytes | None, max_bytes: int) -> Batch:
 def first_at_or_after(batch: Batch, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
     """Offset and time of the first record from `from_offset` on that is not older; or None.
 
-    Records that are compressed in a way that Python cannot undo by itself are not looked at:
-    then it is the first that it can be.
+    Records that are compressed in a way that nobody here can undo are not looked at: then it is
+    the first that it can be.
     """
     if batch.max_timestamp < timestamp_ms or batch.last_offset < from_offset:
         return None
     first = max(batch.base_offset, from_offset)
     if batch.attributes & APPEND_TIME:
         return first, batch.max_timestamp
-    codec = batch.attributes & CODEC_MASK
-    records = batch.data[HEADER.size :]
     try:
-        if codec == _GZIP:
-            records = zlib.decompress(records, 31)
-        elif codec:
-            return first, max(batch.base_timestamp, timestamp_ms)
+        records = decompressed(batch.attributes & CODEC_MASK, batch.data[HEADER.size :])
         for offset_delta, time_delta in _deltas(records, batch.count):
             offset, time_ms = batch.base_offset + offset_delta, batch.base_timestamp + time_delta
             if time_ms >= timestamp_ms and offset >= from_offset:
                 return offset, time_ms
-    except (zlib.error, IndexError):  # never checked: they are the client's own affair
+    except (CannotDecompress, IndexError):  # never checked: they are the client's own affair
         return first, max(batch.base_timestamp, timestamp_ms)
     return None
 

@@ -288,13 +288,15 @@ def create_partitions(request: Any, reply: Reply, context: Context) -> None:
 def _check_more(asked: Any, controller: Controller, result: Result) -> Topic:
     topic = controller.topics.get(asked.name)
     if topic is None:
-        raise Refused(ErrorCode.unknown_topic_or_partition, f"no topic {asked.name}")
+        raise Refused(
+            ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
+        )
     more = asked.count - len(topic.partitions)
     if more <= 0:
         raise Refused(
             ErrorCode.invalid_partitions,
-            f"Topic currently has {len(topic.partitions)} partitions, which is not fewer than "
-            f"the requested {asked.count}.",
+            f"The topic {topic.name} currently has {len(topic.partitions)} partition(s); "
+            f"{asked.count} would not be an increase.",
         )
     if asked.assignments is None:
         result.assignment = controller.place_more(topic, more)
@@ -302,7 +304,8 @@ def _check_more(asked: Any, controller: Controller, result: Result) -> Topic:
         if len(asked.assignments) != more:
             raise Refused(
                 ErrorCode.invalid_replica_assignment,
-                f"{more} partitions to add, {len(asked.assignments)} assignments",
+                f"Attempted to add {more} additional partition(s), but only "
+                f"{len(asked.assignments)} assignment(s) were specified.",
             )
         result.assignment = [tuple(assignment.broker_ids) for assignment in asked.assignments]
         _check_assignment(result.assignment, controller, topic.replication_factor)

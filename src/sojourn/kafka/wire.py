@@ -59,12 +59,17 @@ VERSIONS: Mapping[str, tuple[int, int]] = {
     "offset_for_leader_epoch": (2, 4),
     "describe_configs": (1, 4),
     "alter_configs": (0, 2),
+    "alter_replica_log_dirs": (1, 2),
+    "describe_log_dirs": (1, 4),
     "create_partitions": (0, 3),
     "delete_groups": (0, 2),
     "elect_leaders": (0, 2),
     "incremental_alter_configs": (0, 1),
+    "alter_partition_reassignments": (0, 0),
+    "list_partition_reassignments": (0, 0),
     "offset_delete": (0, 0),
     "describe_cluster": (0, 1),
+    "describe_topic_partitions": (0, 0),
 }
 
 API_KEYS: Mapping[str, int] = {name: key for key, name in api_key_map.items()}

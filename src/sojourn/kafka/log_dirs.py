@@ -1,0 +1,66 @@
+"""DescribeLogDirs and AlterReplicaLogDirs: each broker has one directory, in name only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sojourn.kafka.wire import ErrorCode
+
+if TYPE_CHECKING:
+    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+
+
+def handlers(broker: Broker) -> Mapping[str, Handler]:
+    return {
+        "describe_log_dirs": describe_log_dirs,
+        "alter_replica_log_dirs": alter_replica_log_dirs,
+    }
+
+
+def describe_log_dirs(request: Any, reply: Reply, context: Context) -> None:
+    """Say how big this broker's logs are, of the partitions asked for or of all."""
+    broker = context.broker
+    wanted = None
+    if request.topics is not None:
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    topics = []
+    for topic in broker.cluster.controller.topics.values():
+        row = []
+        for partition in topic.partitions:
+            log = partition.logs.get(broker.id)
+            if log is not None and (wanted is None or (topic.name, partition.index) in wanted):
+                row.append(
+                    {
+                        "partition_index": partition.index,
+                        "partition_size": log.size,
+                        "offset_lag": max(0, partition.high_watermark - log.end_offset),
+                        "is_future_key": False,
+                    }
+                )
+        if row:
+            topics.append({"name": topic.name, "partitions": row})
+    reply({"results": [{"log_dir": broker.log_dir, "topics": topics}]})
+
+
+def alter_replica_log_dirs(request: Any, reply: Reply, context: Context) -> None:
+    """Leave each replica where it is; there is nowhere else."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            row = rows.setdefault(topic.name, [])
+            for index in topic.partitions:
+                code = _alter(context.broker, directory.path, topic.name, index)
+                row.append({"partition_index": index, "error_code": code})
+    reply({"results": [{"topic_name": name, "partitions": row} for name, row in rows.items()]})
+
+
+def _alter(broker: Broker, path: str, topic: str, index: int) -> ErrorCode:
+    if path != broker.log_dir:
+        return ErrorCode.log_dir_not_found
+    partition = broker.cluster.controller.partition(topic, index)
+    if partition is None:
+        return ErrorCode.unknown_topic_or_partition
+    if broker.id not in partition.logs:
+        return ErrorCode.replica_not_available
+    return ErrorCode.none

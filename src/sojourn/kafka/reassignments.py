@@ -1,0 +1,99 @@
+"""AlterPartitionReassignments and ListPartitionReassignments: replicas move to other brokers.
+
+    asked      replicas      adding   removing   in sync
+               1 2           -        -          1 2
+    3 2        3 2 1         3        1          1 2        3 follows
+               3 2 1         3        1          1 2 3      3 has caught up: the move is done
+               3 2           -        -          2 3        1 is let go of; it led, so 3 does
+
+The answer does not wait for that. Asked for again while it goes on, a move takes the new goal;
+cancelled, it goes back to the replicas from before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sojourn.kafka.refusal import Refused
+from sojourn.kafka.wire import ErrorCode
+
+if TYPE_CHECKING:
+    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.controller import Controller
+
+
+def handlers(broker: Broker) -> Mapping[str, Handler]:
+    return {
+        "alter_partition_reassignments": alter_partition_reassignments,
+        "list_partition_reassignments": list_partition_reassignments,
+    }
+
+
+def alter_partition_reassignments(request: Any, reply: Reply, context: Context) -> None:
+    """Begin or cancel a move for each partition."""
+    controller = context.broker.cluster.controller
+    responses = []
+    for topic in request.topics:
+        row = []
+        for asked in topic.partitions:
+            fields: dict[str, Any] = {"partition_index": asked.partition_index}
+            try:
+                _alter(controller, topic.name, asked.partition_index, asked.replicas)
+            except Refused as refused:
+                fields |= {"error_code": refused.code, "error_message": refused.reason}
+            row.append(fields)
+        responses.append({"name": topic.name, "partitions": row})
+    reply({"responses": responses})
+
+
+def _alter(controller: Controller, topic: str, index: int, replicas: Sequence[int] | None) -> None:
+    partition = controller.partition(topic, index)
+    if partition is None:
+        what = "a topic named" if topic not in controller.topics else f"partition {index} of"
+        raise Refused(ErrorCode.unknown_topic_or_partition, f"Unable to find {what} {topic}.")
+    if replicas is None:
+        controller.cancel_reassignment(partition)
+        return
+    fault = ""
+    if not replicas:
+        fault = "an empty replica list"
+    elif len(set(replicas)) != len(replicas):
+        fault = f"a broker more than once: {list(replicas)}"
+    else:
+        known = controller.all_brokers()
+        strangers = [replica for replica in replicas if replica not in known]
+        if strangers:
+            fault = f"broker {strangers[0]}, but no such broker is registered"
+    if fault:
+        raise Refused(
+            ErrorCode.invalid_replica_assignment,
+            f"The manual partition assignment includes {fault}.",
+        )
+    controller.reassign(partition, tuple(replicas))
+
+
+def list_partition_reassignments(request: Any, reply: Reply, context: Context) -> None:
+    """Say which moves go on, of the partitions asked for or of all."""
+    controller = context.broker.cluster.controller
+    if request.topics is None:
+        partitions = list(controller.partitions())
+    else:
+        found = [
+            controller.partition(topic.name, index)
+            for topic in request.topics
+            for index in topic.partition_indexes
+        ]
+        partitions = [partition for partition in found if partition is not None]
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for partition in partitions:
+        if partition.is_reassigned:
+            rows.setdefault(partition.topic.name, []).append(
+                {
+                    "partition_index": partition.index,
+                    "replicas": partition.replicas,
+                    "adding_replicas": partition.adding,
+                    "removing_replicas": partition.removing,
+                }
+            )
+    reply({"topics": [{"name": name, "partitions": row} for name, row in rows.items()]})

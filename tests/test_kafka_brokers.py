@@ -1,0 +1,67 @@
+"""Broker ids: from 1, or as listed; and what cannot be one is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
+
+from kafka_raw_client import RawClient
+
+from sojourn import ManualClock
+from sojourn.errors import OutOfRange, WrongType
+from sojourn.kafka import Cluster
+
+
+def told_ids(cluster: Cluster) -> list[int]:
+    """The ids that a client learns."""
+    broker = cluster.brokers[0]
+    with RawClient(broker.host, broker.port) as client:
+        return [found.node_id for found in client.ask("metadata", 1, topics=[]).brokers]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "ids"),
+    [(1, [1]), (3, [1, 2, 3]), ([0], [0]), ((7, 3, 5), [7, 3, 5]), (range(2), [0, 1])],
+)
+def test_brokers_have_the_ids_that_were_asked_for(brokers: Any, ids: list[int]) -> None:
+    with Cluster(brokers=brokers, clock=ManualClock()) as cluster:
+        assert told_ids(cluster) == ids
+        assert [cluster.broker(broker_id).id for broker_id in ids] == ids
+        cluster.create_topic("t", partitions=len(ids), replication_factor=len(ids))
+        assert {cluster.leader("t", index) for index in range(len(ids))} == set(ids)
+        with pytest.raises(OutOfRange, match="there is no broker 9, only "):
+            cluster.broker(9)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "complaint"),
+    [
+        (0, "brokers must be ≥ 1, got 0"),
+        ([], "at least one id"),
+        ([0, -1], "from 0 to 2147483647, got -1"),
+        ([2**31], "from 0 to 2147483647, got 2147483648"),
+        ([1, 2, 1], r"an id of its own, got \[1, 2, 1\]"),
+    ],
+)
+def test_ids_out_of_range_are_refused(brokers: Any, complaint: str) -> None:
+    with pytest.raises(OutOfRange, match=complaint):
+        Cluster(brokers=brokers)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "complaint"),
+    [
+        ("3", "how many, or a list of their ids, got '3'"),
+        (None, "how many, or a list of their ids, got None"),
+        (True, "how many, or a list of their ids, got True"),
+        ([1, "2"], "must be an integer, got '2'"),
+        ([1.5], "must be an integer, got 1.5"),
+        ([True], "must be an integer, got True"),
+    ],
+)
+def test_ids_that_are_no_integers_are_refused(brokers: Any, complaint: str) -> None:
+    with pytest.raises(WrongType, match=complaint):
+        Cluster(brokers=brokers)
