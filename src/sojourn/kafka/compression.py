@@ -1,6 +1,6 @@
 """Compression, undone: only to find a record by its time, since brokers pass on what they get.
 
-Python undoes gzip by itself. The other codecs need cramjam, which aiokafka brings along.
+Python undoes gzip by itself, cramjam the other codecs.
 """
 
 from __future__ import annotations
