@@ -50,8 +50,9 @@ def main() -> None:
         inputs = Inputs(Path(folder))
         for workload in workloads:
             with console.status(f"{workload}: drawing the numbers"):
-                cases = plan.cases(workload, size, inputs, repeats)
-            run(cases, results, jvm, console)
+                cases = plan.cases(workload, size, inputs, repeats, options.scenario)
+            if cases:
+                run(cases, results, jvm, console)
 
     reached = targets(results, size)
     report.show(console, results, reached)
@@ -94,6 +95,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small sizes, one repeat, two minutes")
     parser.add_argument(
         "--only", action="append", choices=plan.WORKLOADS, help="this workload; may be repeated"
+    )
+    parser.add_argument(
+        "--scenario", default="", metavar="TEXT", help="only those with this in their name"
     )
     parser.add_argument("--repeats", type=int, help="how often each case runs (5; quick: 1)")
     parser.add_argument("--out", type=Path, default=_OUT, help="where results are written")

@@ -84,8 +84,20 @@ QUICK = Size(
 )
 
 
-def cases(workload: str, size: Size, inputs: Inputs, repeats: int) -> list[Case]:
-    """The cases of a workload; running them in this order alternates the contenders."""
+def cases(
+    workload: str, size: Size, inputs: Inputs, repeats: int, scenario: str = ""
+) -> list[Case]:
+    """The cases of a workload; running them in this order alternates the contenders.
+
+    With `scenario` only those whose scenario has it in its name.
+    """
+    if workload == "rows":  # whose inputs take long to make
+        return rows(size, inputs, min(repeats, 3), scenario)
+    found = _cases(workload, size, inputs, repeats)
+    return [case for case in found if scenario in case.scenario]
+
+
+def _cases(workload: str, size: Size, inputs: Inputs, repeats: int) -> list[Case]:
     if workload == "request-timeouts":
         return request_timeouts(size, inputs, repeats)
     if workload == "purgatory":
@@ -95,8 +107,6 @@ def cases(workload: str, size: Size, inputs: Inputs, repeats: int) -> list[Case]
         return growth(size, inputs, min(repeats, 2))
     if workload == "memory":
         return memory(size, inputs, 1)
-    if workload == "rows":
-        return rows(size, inputs, min(repeats, 3))
     if workload == "stream":
         return stream(size, inputs, min(repeats, 3))
     if workload == "cluster":
@@ -222,19 +232,22 @@ def lateness(size: Size, repeats: int) -> list[Case]:
     return found
 
 
-def rows(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
+def rows(size: Size, inputs: Inputs, repeats: int, wanted: str) -> list[Case]:
+    everybody = ["replay", "spark", "window-sql", "duckdb", "polars"]
+    ours = ["replay", "spark"]
+    shapes = [
+        # the large ones take minutes
+        (n, keys, hot_share, everybody, repeats if n == size.rows[0] else 1)
+        for n in size.rows
+        for keys, hot_share in (("uniform", 0.0), ("one key has half", 0.5))
+    ]
+    shapes += [(n, "uniform", 0.0, ours, 1) for n in size.rows_alone]
     found = []
-    for n in size.rows:
-        again = repeats if n == size.rows[0] else 1  # the large ones take minutes
-        for keys, hot_share in (("uniform", 0.0), ("one key has half", 0.5)):
+    for n, keys, hot_share, contenders, again in shapes:
+        scenario = f"{count(n)}, {keys}"
+        if wanted in scenario:
             params: Params = {"operations": n, "trace": str(inputs.trace(n, hot_share))}
-            contenders = ("replay", "spark", "window-sql", "duckdb", "polars")
-            scenario = f"{count(n)}, {keys}"
             found += [Case("rows", scenario, name, params, again) for name in contenders]
-    for n in size.rows_alone:
-        params = {"operations": n, "trace": str(inputs.trace(n))}
-        scenario = f"{count(n)}, uniform"
-        found += [Case("rows", scenario, name, params, 1) for name in ("replay", "spark")]
     return found
 
 
