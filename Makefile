@@ -29,11 +29,15 @@ demo: setup
 watch: setup
 	$(BIN)/python -m examples.watch
 
-# The whole suite on the compiled build (where there is a C compiler), then on the interpreted one
-# without what runs on Spark, which is slow to start and sees nothing of the difference.
+# The whole suite on the compiled build (where there is a C compiler), and beside it on the
+# interpreted one without what runs on Spark, which is slow to start and sees nothing of the
+# difference. What the second says is shown when the first is done.
 test: check
-	$(BIN)/python -m pytest
-	SOJOURN_PURE=1 $(BIN)/python -m pytest -k 'not spark'
+	@mkdir -p build; SOJOURN_PURE=1 $(BIN)/python -m pytest -p no:cacheprovider -k 'not spark' \
+	    > build/interpreted.log 2>&1 & beside=$$!; \
+	$(BIN)/python -m pytest; status=$$?; \
+	wait $$beside || status=1; \
+	cat build/interpreted.log; exit $$status
 
 check: setup
 	$(BIN)/ruff check .
