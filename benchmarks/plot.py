@@ -143,12 +143,11 @@ def _rows(results: Results, axis: Axes) -> None:
         label = LABELS[contender]
         shade = 0.55 if contender in ("spark", "polars") else 1
         tint = _KAFKA if contender == "window-sql" else colour(contender)
-        axis.bar(places, heights, width * 0.95, label=label, color=tint, alpha=shade)
+        bars = axis.bar(places, heights, width * 0.95, label=label, color=tint, alpha=shade)
+        axis.bar_label(bars, fmt="{:,.1f}", padding=2, fontsize=7)
     middle = width * (len(contenders) - 1) / 2
     names = [scenario.replace(", ", "\n") for scenario in whole]
     axis.set_xticks([place + middle for place in range(len(whole))], names)
-    axis.set_yscale("log")
-    axis.yaxis.set_major_formatter("{x:g}")
     axis.legend(frameon=False, fontsize=7, loc="upper left")
     axis.set_title("operations as data, from files to outcomes (s)", loc="left")
 
