@@ -21,6 +21,26 @@ class AlreadyWaiting(SojournError, RuntimeError):
     """The task or operation waits elsewhere; cancel it there first."""
 
 
+class NotInitialised(SojournError, RuntimeError):
+    """The object's `__init__` was never run; call `super().__init__()` in the subclass."""
+
+
+class AlreadyInitialised(SojournError, RuntimeError):
+    """`__init__` was called a second time; make a new object."""
+
+
+class Cancelled(SojournError, RuntimeError):
+    """The operation that was waited for has been cancelled, for instance by its key."""
+
+
+class Full(SojournError, RuntimeError):
+    """As many operations wait as are allowed (`max_waiting`); try later."""
+
+
+class Forked(SojournError, RuntimeError):
+    """The timer was made before this process was forked and does not run here; make a new one."""
+
+
 class TaskReleased(SojournError, RuntimeError):
     """The task has run or was cancelled and let go of its callback; make a new task."""
 

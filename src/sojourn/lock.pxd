@@ -4,9 +4,9 @@ from sojourn.task cimport TimerTask
 
 
 cdef class LockedTask(TimerTask):
-    cdef long _owner
-    cdef int _depth
-    cdef object _gate
+    cdef long _sj_owner
+    cdef int _sj_depth
+    cdef object _sj_gate
 
     @cython.locals(me=long)
     cpdef bint try_acquire(self) noexcept

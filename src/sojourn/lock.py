@@ -38,49 +38,49 @@ class LockedTask(TimerTask):
     The thread that has the lock may take it again; let it go as often as you took it.
     """
 
-    __slots__ = ("_depth", "_gate", "_owner")
+    __slots__ = ("_sj_depth", "_sj_gate", "_sj_owner")
 
-    _gate: Any
+    _sj_gate: Any
 
     def __init__(self, delay_ms: int) -> None:
         TimerTask.__init__(self, delay_ms)
-        self._gate = None if cython.compiled else threading.RLock()
-        self._owner = 0
-        self._depth = 0
+        self._sj_gate = None if cython.compiled else threading.RLock()
+        self._sj_owner = 0
+        self._sj_depth = 0
 
     def try_acquire(self) -> bool:
         """Take the lock if no other thread has it; say whether we have it now."""
         if not cython.compiled:
-            return self._gate.acquire(blocking=False)  # type: ignore[no-any-return]
+            return self._sj_gate.acquire(blocking=False)  # type: ignore[no-any-return]
         me = get_ident()
-        if self._depth and self._owner != me:
+        if self._sj_depth and self._sj_owner != me:
             return False
-        self._owner = me
-        self._depth += 1
+        self._sj_owner = me
+        self._sj_depth += 1
         return True
 
     def acquire(self) -> None:
         """Take the lock, waiting for it if need be."""
         if not cython.compiled:
-            self._gate.acquire()
+            self._sj_gate.acquire()
         while cython.compiled and not self.try_acquire():
             fresh = threading.Lock()
             fresh.acquire()
-            if self._depth == 0:  # let go while the gate was being built
+            if self._sj_depth == 0:  # let go while the gate was being built
                 continue
-            if self._gate is None:
-                self._gate = fresh
-            gate = self._gate
+            if self._sj_gate is None:
+                self._sj_gate = fresh
+            gate = self._sj_gate
             gate.acquire()
             gate.release()
 
     def release(self) -> None:
         """Let the lock go once."""
-        gate = self._gate
+        gate = self._sj_gate
         if not cython.compiled:
             gate.release()
         else:
-            self._depth -= 1
-            if self._depth == 0 and gate is not None:
-                self._gate = None
+            self._sj_depth -= 1
+            if self._sj_depth == 0 and gate is not None:
+                self._sj_gate = None
                 gate.release()

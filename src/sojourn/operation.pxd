@@ -15,8 +15,8 @@ cdef class Keeper:
 
 
 cdef class Watch:
-    cdef Watch _next
-    cdef Watch _prev
+    cdef Watch _sj_next
+    cdef Watch _sj_prev
     cdef Watch _sibling
     cdef object _key
     cdef DelayedOperation _operation
@@ -25,18 +25,18 @@ cdef class Watch:
 
 cdef class DelayedOperation(LockedTask):
     cdef object __weakref__
-    cdef int _state
-    cdef bint _again
-    cdef bint _armed
-    cdef bint _ended_in_try
-    cdef long _trier
-    cdef object _lock
-    cdef Keeper _keeper
-    cdef Watch _watches
-    cdef long long _started_us
-    cdef long long _stay
-    cdef object _future
-    cdef object _error
+    cdef int _sj_state
+    cdef bint _sj_again
+    cdef bint _sj_armed
+    cdef bint _sj_ended_in_try
+    cdef long _sj_trier
+    cdef object _sj_lock
+    cdef Keeper _sj_keeper
+    cdef Watch _sj_watches
+    cdef long long _sj_started_us
+    cdef long long _sj_stay
+    cdef object _sj_future
+    cdef object _sj_error
 
     cdef int enter(self) except -1
     cdef int leave(self) except -1

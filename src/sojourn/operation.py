@@ -16,8 +16,8 @@ deadlock with, the threads that bring news (KAFKA-8334). It leaves a mark instea
 thread that is trying tries once more before it is done (KAFKA-6653):
 
     1. A is inside try_complete and has already looked at the condition: not yet.
-    2. B makes the condition true and signals. It sets `_again`, fails to get the lock, goes on.
-    3. A lets go of the lock, sees `_again`, takes the lock and tries again: completed.
+    2. B makes the condition true and signals. It sets `_sj_again`, fails to get the lock, goes on.
+    3. A lets go of the lock, sees `_sj_again`, takes the lock and tries again: completed.
 
 The mark is set before the lock is tried, and looked at after the lock is let go of, so one of
 the two threads always sees the other. A lock of the user's own may be held by anybody for any
@@ -89,10 +89,10 @@ class Keeper:
 class Watch:
     """One operation's place in the circle of those that watch one key."""
 
-    __slots__ = ("_is_first", "_key", "_next", "_operation", "_prev", "_sibling")
+    __slots__ = ("_is_first", "_key", "_sj_next", "_operation", "_sj_prev", "_sibling")
 
-    _next: Any  # in the key's circle
-    _prev: Any
+    _sj_next: Any  # in the key's circle
+    _sj_prev: Any
     _key: Any
     _is_first: bool  # of its circle
     _sibling: Any  # the operation's next watch
@@ -115,43 +115,43 @@ class DelayedOperation(LockedTask):
 
     __slots__ = (
         "__weakref__",
-        "_again",
-        "_armed",
-        "_ended_in_try",
-        "_error",
-        "_future",
-        "_keeper",
-        "_lock",
-        "_started_us",
-        "_state",
-        "_stay",
-        "_trier",
-        "_watches",
+        "_sj_again",
+        "_sj_armed",
+        "_sj_ended_in_try",
+        "_sj_error",
+        "_sj_future",
+        "_sj_keeper",
+        "_sj_lock",
+        "_sj_started_us",
+        "_sj_state",
+        "_sj_stay",
+        "_sj_trier",
+        "_sj_watches",
     )
 
-    _lock: Any  # the user's, or None
-    _watches: Any
-    _future: Any
-    _keeper: Any
+    _sj_lock: Any  # the user's, or None
+    _sj_watches: Any
+    _sj_future: Any
+    _sj_keeper: Any
 
     def __init__(self, timeout_ms: int, lock: Lock | None = None) -> None:
-        self._delay_ms = checked_ms(timeout_ms, "timeout_ms")
+        self._sj_delay_ms = checked_ms(timeout_ms, "timeout_ms")
         if lock is not None and not (hasattr(lock, "acquire") and hasattr(lock, "release")):
             raise WrongType(f"lock must have acquire() and release(), got {lock!r}")
-        self._lock = lock
+        self._sj_lock = lock
         if not cython.compiled:  # a compiled object starts out like this
-            LockedTask.__init__(self, self._delay_ms)
-            self._state = PENDING
-            self._again = False
-            self._armed = False
-            self._ended_in_try = False
-            self._trier = 0
-            self._keeper = None
-            self._watches = None
-            self._started_us = 0
-            self._stay = 0
-            self._future = None
-            self._error: BaseException | None = None
+            LockedTask.__init__(self, self._sj_delay_ms)
+            self._sj_state = PENDING
+            self._sj_again = False
+            self._sj_armed = False
+            self._sj_ended_in_try = False
+            self._sj_trier = 0
+            self._sj_keeper = None
+            self._sj_watches = None
+            self._sj_started_us = 0
+            self._sj_stay = 0
+            self._sj_future = None
+            self._sj_error: BaseException | None = None
 
     # The user's.
 
@@ -173,17 +173,17 @@ class DelayedOperation(LockedTask):
     @property
     def timeout_ms(self) -> int:
         """How long the operation waits at most."""
-        return self._delay_ms
+        return self._sj_delay_ms
 
     @property
     def is_completed(self) -> bool:
         """Whether the operation has ended, completed or expired."""
-        return self._state == COMPLETED or self._state == EXPIRED
+        return self._sj_state == COMPLETED or self._sj_state == EXPIRED
 
     @property
     def is_expired(self) -> bool:
         """Whether the operation ended because its time ran out; known before `on_complete`."""
-        return self._state == EXPIRED
+        return self._sj_state == EXPIRED
 
     def force_complete(self) -> bool:
         """Complete the operation unless somebody already has; say whether we did.
@@ -221,8 +221,8 @@ class DelayedOperation(LockedTask):
         """Stop waiting, without completing; say whether the operation was waiting."""
         if not cython.compiled and GUARD.held_here():
             GUARD.put_off(self.cancel)
-            return self._keeper is not None or self._list is not None
-        keeper = self._keeper
+            return self._sj_keeper is not None or self._sj_list is not None
+        keeper = self._sj_keeper
         if keeper is not None:
             return bool(keeper.give_up(self))
         return detach(self) is not None
@@ -232,36 +232,36 @@ class DelayedOperation(LockedTask):
         self.end(EXPIRED)
 
     def __repr__(self) -> str:
-        state = ("pending", "completed", "expired", "cancelled")[self._state]
-        return f"<{type(self).__name__} timeout_ms={self._delay_ms} {state}>"
+        state = ("pending", "completed", "expired", "cancelled")[self._sj_state]
+        return f"<{type(self).__name__} timeout_ms={self._sj_delay_ms} {state}>"
 
     # For the purgatory.
 
     def enter(self) -> None:
         """Take the operation's lock."""
-        if self._lock is None:
+        if self._sj_lock is None:
             self.acquire()
         else:
-            self._lock.acquire()
+            self._sj_lock.acquire()
 
     def leave(self) -> None:
         """Let go of the operation's lock."""
-        if self._lock is None:
+        if self._sj_lock is None:
             self.release()
         else:
-            self._lock.release()
+            self._sj_lock.release()
 
     def attempt(self) -> bool:
         """Call try_complete, if the operation still waits; the lock is held."""
-        if self._state != PENDING:
+        if self._sj_state != PENDING:
             return False
-        outer = self._trier
-        self._trier = get_ident()
-        self._ended_in_try = False
+        outer = self._sj_trier
+        self._sj_trier = get_ident()
+        self._sj_ended_in_try = False
         try:
             completed = bool(self.try_complete())
-            if self._state != PENDING:
-                completed = self._ended_in_try
+            if self._sj_state != PENDING:
+                completed = self._sj_ended_in_try
             elif completed:
                 completed = self.end(COMPLETED)
         except BaseException as error:
@@ -270,28 +270,28 @@ class DelayedOperation(LockedTask):
             if interrupt is not None:
                 raise
         finally:
-            self._trier = outer
+            self._sj_trier = outer
         return completed
 
     def signalled(self, keeper: Keeper) -> bool:
         """A key has news: try, or leave a mark for the thread that is trying."""
-        if self._keeper is not keeper:
+        if self._sj_keeper is not keeper:
             return False
-        self._again = True
+        self._sj_again = True
         me = get_ident()
-        if self._trier == me:  # its own try brings the news, and looks at the mark at its end
+        if self._sj_trier == me:  # its own try brings the news, and looks at the mark at its end
             return False
         return self.try_again(False)
 
     def try_again(self, completed: bool) -> bool:
         """Try for as long as there is news that nobody has tried with."""
-        while self._again:
-            if self._lock is not None:
-                self._lock.acquire()
+        while self._sj_again:
+            if self._sj_lock is not None:
+                self._sj_lock.acquire()
             elif not self.try_acquire():
                 break  # who has the lock looks at the mark when letting go of it
             try:
-                self._again = False
+                self._sj_again = False
                 if self.attempt():
                     completed = True
             finally:
@@ -302,8 +302,8 @@ class DelayedOperation(LockedTask):
         """End the operation in this state unless somebody already has; say whether we did."""
         if not claim(self, state):
             return False
-        if self._keeper is not None:
-            self._keeper.ended(self)
+        if self._sj_keeper is not None:
+            self._sj_keeper.ended(self)
         interrupt: BaseException | None = None
         try:
             self.on_complete()
@@ -314,7 +314,7 @@ class DelayedOperation(LockedTask):
                 self.on_expiration()
             except BaseException as error:
                 interrupt = self._failed("on_expiration", error)
-        if self._future is not None:
+        if self._sj_future is not None:
             self._settle()
         if interrupt is not None:
             raise interrupt
@@ -322,16 +322,16 @@ class DelayedOperation(LockedTask):
 
     def _failed(self, where: str, error: BaseException) -> BaseException | None:
         """Log, count and keep the error; give it back only if it must be raised again."""
-        if error is not self._error:
-            self._error = error
+        if error is not self._sj_error:
+            self._sj_error = error
             log.error(
                 "%s raised in %s; it is ended, the rest goes on",
                 shown(self),
                 where,
                 exc_info=error,
             )
-            if self._keeper is not None:
-                self._keeper.failed(self)
+            if self._sj_keeper is not None:
+                self._sj_keeper.failed(self)
         return error if isinstance(error, (KeyboardInterrupt, SystemExit)) else None
 
     def _settle(self) -> None:
@@ -340,14 +340,14 @@ class DelayedOperation(LockedTask):
         if future is None or future.done():  # its owner has cancelled it
             return
         try:
-            if self._error is None:
-                future.set_result(self._state == COMPLETED)
-            elif isinstance(self._error, StopIteration):  # which asyncio's future refuses
+            if self._sj_error is None:
+                future.set_result(self._sj_state == COMPLETED)
+            elif isinstance(self._sj_error, StopIteration):  # which asyncio's future refuses
                 raised = RuntimeError("a callback raised StopIteration")
-                raised.__cause__ = self._error
+                raised.__cause__ = self._sj_error
                 future.set_exception(raised)
             else:
-                future.set_exception(self._error)
+                future.set_exception(self._sj_error)
         except InvalidStateError:  # cancelled in between
             pass
 
@@ -362,25 +362,25 @@ def claim(operation: DelayedOperation, state: int) -> bool:
     under way when it was cancelled, or it would end twice.
     """
     me = get_ident()
-    if operation._state == CANCELLED:
-        if state != COMPLETED or operation._trier == me:
+    if operation._sj_state == CANCELLED:
+        if state != COMPLETED or operation._sj_trier == me:
             return False
-    elif operation._state != PENDING:
+    elif operation._sj_state != PENDING:
         return False
     elif state == EXPIRED and (
-        operation._list is not None or (operation._keeper is not None and not operation._armed)
+        operation._sj_list is not None or (operation._sj_keeper is not None and not operation._sj_armed)
     ):
         return False  # its time was up once, but it was cancelled and waits anew
-    operation._state = state
-    operation._ended_in_try = state == COMPLETED and operation._trier == me
-    if operation._list is not None:
+    operation._sj_state = state
+    operation._sj_ended_in_try = state == COMPLETED and operation._sj_trier == me
+    if operation._sj_list is not None:
         unlink(operation)
     return True
 
 
 def take_future(operation: DelayedOperation) -> Any:
     """Give the operation's future to the caller, once."""
-    future, operation._future = operation._future, None
+    future, operation._sj_future = operation._sj_future, None
     return future
 
 

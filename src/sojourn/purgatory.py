@@ -14,7 +14,7 @@ What each operation hangs on:
     "a" -> first Watch <-> Watch <-> Watch <-> (first)       the watchers of a key: a circle
     "b" -> first Watch <-> Watch <-> (first)
                              |
-         operation._watches -+-> _sibling -> ...             the watches of an operation: a chain
+         operation._sj_watches -+-> _sibling -> ...             the watches of an operation: a chain
          operation's timer links (task.py)
 
 An operation that ends leaves every circle at once, along its own chain, and a key whose circle
@@ -266,16 +266,16 @@ class Purgatory(Keeper):
                         completed = operation.attempt()
             finally:
                 operation.leave()
-                if operation._again:
+                if operation._sj_again:
                     completed = operation.try_again(completed)
             now_us = self.timer.now_us()
             if self._arm(operation, stay, now_us):
-                self.timer.schedule(operation, operation._delay_ms, now_us)
+                self.timer.schedule(operation, operation._sj_delay_ms, now_us)
                 # It may have ended between the two steps; then it must not stay on the timer.
-                if operation._state != PENDING:
+                if operation._sj_state != PENDING:
                     detach(operation)
         except BaseException:
-            if operation._stay == stay:
+            if operation._sj_stay == stay:
                 self.give_up(operation)
             raise
         return completed
@@ -285,8 +285,8 @@ class Purgatory(Keeper):
         watch._operation = operation
         watch._key = key
         watch._is_first = True
-        watch._next = watch
-        watch._prev = watch
+        watch._sj_next = watch
+        watch._sj_prev = watch
         watch._sibling = None
         try:
             # Either it starts the key's circle, or it joins the one that is there.
@@ -324,24 +324,24 @@ class Purgatory(Keeper):
         """Make the operation ours; return the number of its stay, 0 if it has ended already."""
         if self._closed:
             raise Closed(f"purgatory {self.name!r} is closed; make a new one")
-        if operation._state == CANCELLED:
-            operation._state = PENDING
-            operation._error = None
-        elif operation._state != PENDING:
+        if operation._sj_state == CANCELLED:
+            operation._sj_state = PENDING
+            operation._sj_error = None
+        elif operation._sj_state != PENDING:
             return 0
-        elif operation._keeper is not None or operation._list is not None:
+        elif operation._sj_keeper is not None or operation._sj_list is not None:
             raise AlreadyWaiting(f"this {type(operation).__name__} waits already; cancel it first")
-        operation._keeper = self
-        operation._future = future
-        operation._stay += 1
-        return operation._stay
+        operation._sj_keeper = self
+        operation._sj_future = future
+        operation._sj_stay += 1
+        return operation._sj_stay
 
     def _join(self, operation: DelayedOperation, stay: int, watch: Watch, first: Watch) -> bool:
         """Put the watch into the circle of `first`; False if that has gone in the meantime.
 
         An operation that has ended by now, or watches the key already, does not join.
         """
-        if operation._stay != stay or operation._state != PENDING:
+        if operation._sj_stay != stay or operation._sj_state != PENDING:
             if first is watch:
                 self._part(watch)
             else:
@@ -350,18 +350,18 @@ class Purgatory(Keeper):
         if first is not watch:
             if first._operation is None:
                 return False
-            last = first._prev
+            last = first._sj_prev
             if last._operation is operation:  # the same key twice
                 scrap(watch)
                 return True
             watch._key = first._key  # the very one that is in the dictionary
             watch._is_first = False
-            watch._prev = last
-            watch._next = first
-            last._next = watch
-            first._prev = watch
-        watch._sibling = operation._watches
-        operation._watches = watch
+            watch._sj_prev = last
+            watch._sj_next = first
+            last._sj_next = watch
+            first._sj_prev = watch
+        watch._sibling = operation._sj_watches
+        operation._sj_watches = watch
         self.watched += 1
         return True
 
@@ -372,20 +372,20 @@ class Purgatory(Keeper):
         watch = first
         while True:
             found.append(watch._operation)
-            watch = watch._next
+            watch = watch._sj_next
             if watch is first:
                 return True
 
     def _arm(self, operation: DelayedOperation, stay: int, now_us: int) -> bool:
         """Note that the operation's time runs from now; False if it has ended."""
-        if operation._stay != stay or operation._state != PENDING:
+        if operation._sj_stay != stay or operation._sj_state != PENDING:
             return False
         if self._closed:
             raise Closed(f"purgatory {self.name!r} was closed as the operation came in")
-        operation._armed = True
+        operation._sj_armed = True
         if cython.compiled:  # we hold it now, so there is nothing for the collector to find out
             PyObject_GC_UnTrack(operation)
-        operation._started_us = now_us
+        operation._sj_started_us = now_us
         self.delayed += 1
         return True
 
@@ -394,26 +394,26 @@ class Purgatory(Keeper):
 
         Gives its future to the caller, or if it has none this purgatory.
         """
-        if operation._state != PENDING or operation._keeper is not self:
+        if operation._sj_state != PENDING or operation._sj_keeper is not self:
             return None
-        operation._state = CANCELLED
-        operation._keeper = None
-        operation._stay += 1
-        if operation._list is not None:
+        operation._sj_state = CANCELLED
+        operation._sj_keeper = None
+        operation._sj_stay += 1
+        if operation._sj_list is not None:
             unlink(operation)
         self._cancelled += 1
         self._disarm(operation)
-        future, operation._future = operation._future, None
+        future, operation._sj_future = operation._sj_future, None
         return self if future is None else future
 
     def _let_go(self, operation: DelayedOperation, now_us: int) -> None:
         """Count how the operation ended, and how long it waited."""
-        if operation._state == EXPIRED:
+        if operation._sj_state == EXPIRED:
             self._expired += 1
-            self._lateness.record_us(now_us - operation._expiration_ms * 1000)
+            self._lateness.record_us(now_us - operation._sj_expiration_ms * 1000)
         else:
             self._completed += 1
-        self._waiting.record_us(now_us - operation._started_us if operation._armed else 0)
+        self._waiting.record_us(now_us - operation._sj_started_us if operation._sj_armed else 0)
         self._disarm(operation)
 
     def _count_error(self) -> None:
@@ -426,27 +426,27 @@ class Purgatory(Keeper):
 
     def _disarm(self, operation: DelayedOperation) -> None:
         """Leave every circle, and the count of those with a timeout."""
-        if operation._armed:
-            operation._armed = False
+        if operation._sj_armed:
+            operation._sj_armed = False
             self.delayed -= 1
             if cython.compiled:
                 PyObject_GC_Track(operation)
-        watch = operation._watches
+        watch = operation._sj_watches
         while watch is not None:
-            operation._watches = watch._sibling
+            operation._sj_watches = watch._sibling
             self._part(watch)
             self.watched -= 1
-            watch = operation._watches
+            watch = operation._sj_watches
 
     def _part(self, watch: Watch) -> None:
         """Take the watch out of its circle, and the key with it if it was the last."""
-        after = watch._next
+        after = watch._sj_next
         if after is watch:
             self._strike(watch._key)
         else:
-            before = watch._prev
-            before._next = after
-            after._prev = before
+            before = watch._sj_prev
+            before._sj_next = after
+            after._sj_prev = before
             if watch._is_first:
                 after._is_first = True
                 self._replace(watch._key, after)
@@ -465,8 +465,8 @@ class Purgatory(Keeper):
 
 def scrap(watch: Watch) -> None:
     """Open the links of a watch that is in no circle: the collector does not see them."""
-    watch._next = None
-    watch._prev = None
+    watch._sj_next = None
+    watch._sj_prev = None
     watch._operation = None
 
 

@@ -11,12 +11,12 @@ cdef class TaskCounter:
 
 
 cdef class TimerTask:
-    cdef PyObject* _next
-    cdef PyObject* _prev
-    cdef TimerTaskList _list
-    cdef long long _expiration_ms
-    cdef long long _delay_ms
-    cdef object _run
+    cdef PyObject* _sj_next
+    cdef PyObject* _sj_prev
+    cdef TimerTaskList _sj_list
+    cdef long long _sj_expiration_ms
+    cdef long long _sj_delay_ms
+    cdef object _sj_run
 
 
 cdef class TimerTaskList(TimerTask):

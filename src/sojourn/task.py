@@ -6,10 +6,10 @@ needs no search.
 
     TimerTaskList (a bucket)         +-----------------------------------------+
       root of the circle             v                                         |
-      +------+ _next  +--------+ _next  +--------+ _next  +--------+ _next     |
+      +------+ _sj_next  +--------+ _sj_next  +--------+ _sj_next  +--------+ _sj_next     |
       | list |------->| task A |------->| task B |------->| task C |-----------+
       +------+<-------+--------+<-------+--------+<-------+--------+
-               _prev     _list = the list it is in, or None when it waits nowhere
+               _sj_prev     _sj_list = the list it is in, or None when it waits nowhere
 
 A list counts as one reference to each task in it. The links themselves are bare addresses where
 this is compiled: to link or unlink a task then leaves the reference counts of its neighbours
@@ -70,20 +70,20 @@ class TimerTask:
     may be added again as often as you like. Cancel from any thread at any time.
     """
 
-    __slots__ = ("_delay_ms", "_expiration_ms", "_list", "_next", "_prev", "_run")
+    __slots__ = ("_sj_delay_ms", "_sj_expiration_ms", "_sj_list", "_sj_next", "_sj_prev", "_sj_run")
 
-    _next: Any  # links: the address of a TimerTask; without meaning while it waits nowhere
-    _prev: Any
-    _list: Any  # TimerTaskList, or None
-    _run: Any  # None, a callable, (callable, *arguments) or RELEASED
+    _sj_next: Any  # links: the address of a TimerTask; without meaning while it waits nowhere
+    _sj_prev: Any
+    _sj_list: Any  # TimerTaskList, or None
+    _sj_run: Any  # None, a callable, (callable, *arguments) or RELEASED
 
     def __init__(self, delay_ms: int, run: Callable[[], object] | None = None) -> None:
-        self._delay_ms = checked_ms(delay_ms, "delay_ms")
+        self._sj_delay_ms = checked_ms(delay_ms, "delay_ms")
         if run is not None and not callable(run):
             raise WrongType(f"run must be callable, got {run!r}; or subclass and override run()")
-        self._run = run
-        self._expiration_ms = 0
-        self._list = None
+        self._sj_run = run
+        self._sj_expiration_ms = 0
+        self._sj_list = None
 
     def run(self) -> None:
         """Do the work. Called by the timer, off the clock's thread; a subclass overrides this."""
@@ -102,25 +102,25 @@ class TimerTask:
         """Take the task out of its wheel or timer; True if it was waiting, and now never runs."""
         if not cython.compiled and GUARD.held_here():
             GUARD.put_off(self.cancel)
-            return self._list is not None
+            return self._sj_list is not None
         return detach(self) is not None
 
     @property
     def delay_ms(self) -> int:
         """The delay the task was made with."""
-        return self._delay_ms
+        return self._sj_delay_ms
 
     @property
     def expiration_ms(self) -> int | None:
         """When the task is due on its wheel's clock; None while it waits nowhere."""
-        if self._list is None:
+        if self._sj_list is None:
             return None
-        return self._expiration_ms
+        return self._sj_expiration_ms
 
     def __repr__(self) -> str:
-        waits = "" if self._list is None else f" expiration_ms={self._expiration_ms}"
-        does = "" if self._run is None else f" run={self._run!r}"
-        return f"<{type(self).__name__} delay_ms={self._delay_ms}{waits}{does}>"
+        waits = "" if self._sj_list is None else f" expiration_ms={self._sj_expiration_ms}"
+        does = "" if self._sj_run is None else f" run={self._sj_run!r}"
+        return f"<{type(self).__name__} delay_ms={self._sj_delay_ms}{waits}{does}>"
 
 
 @cython.no_gc
@@ -131,12 +131,12 @@ class TimerTaskList(TimerTask):
     __slots__ = ("_counter", "_is_ready")
 
     def __init__(self, counter: TaskCounter, is_ready: bool) -> None:
-        self._next = address(self)
-        self._prev = address(self)
-        self._list = None
-        self._run = None
-        self._delay_ms = 0
-        self._expiration_ms = 0
+        self._sj_next = address(self)
+        self._sj_prev = address(self)
+        self._sj_list = None
+        self._sj_run = None
+        self._sj_delay_ms = 0
+        self._sj_expiration_ms = 0
         self._counter = counter
         self._is_ready = is_ready
 
@@ -144,10 +144,10 @@ class TimerTaskList(TimerTask):
 def new_task(delay_ms: int, callback: Any) -> TimerTask:
     """Make a plain task without the cost of a call through Python."""
     task = TimerTask.__new__(TimerTask)
-    task._delay_ms = delay_ms
-    task._run = callback
-    task._expiration_ms = 0
-    task._list = None
+    task._sj_delay_ms = delay_ms
+    task._sj_run = callback
+    task._sj_expiration_ms = 0
+    task._sj_list = None
     return task
 
 
@@ -167,34 +167,34 @@ if not cython.compiled:
 
 def is_empty(tasks: TimerTaskList) -> bool:
     """Say whether no task waits in the list."""
-    return tasks._next is address(tasks)
+    return tasks._sj_next is address(tasks)
 
 
 def first(tasks: TimerTaskList) -> TimerTask:
     """Return the first task of a list that is not empty."""
-    task: TimerTask = cython.cast(TimerTask, tasks._next)
+    task: TimerTask = cython.cast(TimerTask, tasks._sj_next)
     return task
 
 
 def tasks_in(tasks: TimerTaskList) -> list[TimerTask]:
     """Return the tasks of the list, in order."""
     found = []
-    at = tasks._next
+    at = tasks._sj_next
     while at is not address(tasks):
         task = cython.cast(TimerTask, at)
         found.append(task)
-        at = task._next
+        at = task._sj_next
     return found
 
 
 def link(tasks: TimerTaskList, task: TimerTask) -> None:
     """Put a task that waits nowhere at the end of the list."""
-    tail = tasks._prev
-    task._prev = tail
-    task._next = address(tasks)
-    task._list = tasks
-    cython.cast(TimerTask, tail)._next = address(task)
-    tasks._prev = address(task)
+    tail = tasks._sj_prev
+    task._sj_prev = tail
+    task._sj_next = address(tasks)
+    task._sj_list = tasks
+    cython.cast(TimerTask, tail)._sj_next = address(task)
+    tasks._sj_prev = address(task)
     Py_INCREF(task)
     if tasks._is_ready:
         tasks._counter.ready += 1
@@ -204,14 +204,14 @@ def link(tasks: TimerTaskList, task: TimerTask) -> None:
 
 def unlink(task: TimerTask) -> None:
     """Take a task that waits out of its list; the caller holds it, or else it is gone."""
-    tasks = task._list
-    before = task._prev
-    after = task._next
-    cython.cast(TimerTask, before)._next = after
-    cython.cast(TimerTask, after)._prev = before
-    task._list = None
+    tasks = task._sj_list
+    before = task._sj_prev
+    after = task._sj_next
+    cython.cast(TimerTask, before)._sj_next = after
+    cython.cast(TimerTask, after)._sj_prev = before
+    task._sj_list = None
     if not cython.compiled:
-        task._next = task._prev = None
+        task._sj_next = task._sj_prev = None
     if tasks._is_ready:
         tasks._counter.ready -= 1
     else:
@@ -237,21 +237,21 @@ def detach(task: TimerTask) -> Any:
     None when it was not waiting. The callback goes to the caller, so that dropping the last
     reference to it, which may run a finaliser, happens after the step is over.
     """
-    if task._list is None:
+    if task._sj_list is None:
         return None
     unlink(task)
-    callback = task._run
+    callback = task._sj_run
     if callback is None:
         return RELEASED
-    task._run = RELEASED
+    task._sj_run = RELEASED
     return callback
 
 
 def take_callback(task: TimerTask) -> Any:
     """Give the callback to the caller, once; RELEASED after that, None if there never was one."""
-    callback = task._run
+    callback = task._sj_run
     if callback is not None:
-        task._run = RELEASED
+        task._sj_run = RELEASED
     return callback
 
 

@@ -242,7 +242,7 @@ class Timer(Driven):
         return floor_ms(self.clock.now_ns())
 
     def _add(self, task: TimerTask) -> None:
-        self.schedule(task, task._delay_ms, self.now_us())
+        self.schedule(task, task._sj_delay_ms, self.now_us())
 
     # For the purgatory.
 
@@ -258,7 +258,7 @@ class Timer(Driven):
     def _place(self, task: TimerTask, delay_ms: int, now_us: int) -> int:
         if self._closed:
             raise Closed(f"timer {self.name!r} is closed; make a new one")
-        if task._run is RELEASED:
+        if task._sj_run is RELEASED:
             raise TaskReleased(
                 f"this {type(task).__name__} has run or was cancelled and let go of its callback; "
                 "make a new one, or subclass TimerTask and override run() to add it again"
@@ -266,10 +266,10 @@ class Timer(Driven):
         self._wheel.leave(task)
         placed = DUE
         if delay_ms > 0:
-            task._expiration_ms = deadline_ms(now_us, delay_ms, self._tick_ms)
-            placed = self._wheel.put(task, task._expiration_ms)
+            task._sj_expiration_ms = deadline_ms(now_us, delay_ms, self._tick_ms)
+            placed = self._wheel.put(task, task._sj_expiration_ms)
         else:
-            task._expiration_ms = now_us // 1000
+            task._sj_expiration_ms = now_us // 1000
         if placed == DUE:
             link(self._ready, task)
         return placed
@@ -306,7 +306,7 @@ class Timer(Driven):
             self._run(task)
 
     def _run(self, task: TimerTask) -> None:
-        callback = task._run  # for the log: run() lets go of it
+        callback = task._sj_run  # for the log: run() lets go of it
         try:
             task.run()
         except BaseException as error:

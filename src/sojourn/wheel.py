@@ -184,7 +184,7 @@ class TimingWheel:
     def place(self, task: TimerTask, expiration_ms: int) -> int:
         """Put a task in, or move it; say DUE, WAITING or EARLIEST."""
         self.leave(task)
-        task._expiration_ms = expiration_ms
+        task._sj_expiration_ms = expiration_ms
         return self.put(task, expiration_ms)
 
     def expire(self, now_ms: int, ready: TimerTaskList | None, out: list[TimerTask] | None) -> int:
@@ -203,8 +203,8 @@ class TimingWheel:
             while not is_empty(bucket):
                 task = first(bucket)
                 unlink(task)
-                if task._expiration_ms >= due_ms:
-                    self.put(task, task._expiration_ms)
+                if task._sj_expiration_ms >= due_ms:
+                    self.put(task, task._sj_expiration_ms)
                 elif ready is not None:
                     link(ready, task)
                 elif out is not None:
@@ -231,9 +231,9 @@ class TimingWheel:
             while not is_empty(bucket):
                 task = first(bucket)
                 unlink(task)
-                dropped.append(task._run)
-                if task._run is not None:
-                    task._run = RELEASED
+                dropped.append(task._sj_run)
+                if task._sj_run is not None:
+                    task._sj_run = RELEASED
         return dropped
 
     def _tasks_by_bucket(
@@ -259,8 +259,8 @@ class TimingWheel:
 
     def leave(self, task: TimerTask) -> None:
         """Take the task out of this wheel or its ready list, if it waits; refuse if elsewhere."""
-        if task._list is not None:
-            if task._list._counter is not self._counter:
+        if task._sj_list is not None:
+            if task._sj_list._counter is not self._counter:
                 raise AlreadyWaiting(
                     f"this {type(task).__name__} waits in another wheel or timer; "
                     "cancel it there first"
