@@ -28,6 +28,7 @@ if cython.compiled:
     from cython.cimports.sojourn.clock import Driven, ManualClock, SystemClock
     from cython.cimports.sojourn.millis import ceil_us, checked_ms, deadline_ms, floor_ms
     from cython.cimports.sojourn.task import (
+        OVERRIDDEN,
         RELEASED,
         TimerTask,
         TimerTaskList,
@@ -45,6 +46,7 @@ else:
     from sojourn.clock import Driven, ManualClock, SystemClock
     from sojourn.millis import ceil_us, checked_ms, deadline_ms, floor_ms
     from sojourn.task import (
+        OVERRIDDEN,
         RELEASED,
         TimerTask,
         TimerTaskList,
@@ -340,7 +342,7 @@ class Timer(Driven):
             log.exception(
                 "timer %r: %s raised; the timer goes on",
                 self.name,
-                shown(task if callback is None or callback is RELEASED else callback),
+                shown(task if callback is OVERRIDDEN or callback is RELEASED else callback),
             )
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
