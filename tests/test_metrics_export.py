@@ -322,6 +322,15 @@ def test_buckets_are_cumulative_and_end_with_all(name: str) -> None:
     assert len(set(counts)) > 10  # or there would be nothing to see
 
 
+def test_a_sum_of_a_century_does_not_go_back() -> None:
+    """Not even by a microsecond of rounding: to Prometheus that would be a restart."""
+    long_us = 3_961_435_819_265_051
+    for ended_at_once in range(8):
+        purgatory = durations([long_us] + [0] * ended_at_once)
+        _, _, total = histogram(scrape(Collector(purgatory)), "sojourn_purgatory_waiting_seconds")
+        assert total == long_us / 1e6
+
+
 def _around_bounds() -> list[int]:
     return [2**power + n for power in range(45) for n in (-1, 0, 1)]
 

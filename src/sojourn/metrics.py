@@ -139,7 +139,7 @@ class Collector:
                 for labels, value in samples:
                     values = [labels.get(name, "") for name in names]
                     if number.kind == "histogram":
-                        family.add_metric(values, number.buckets(value), _sum_s(value))
+                        family.add_metric(values, number.buckets(value), value.total_us / 1_000_000)
                     else:
                         family.add_metric(values, value)
                 yield family
@@ -191,7 +191,7 @@ class Collector:
                 elif part == ".count":
                     yield observation(sum(value.counts), labels)
                 elif part == ".sum":
-                    yield observation(_sum_s(value), labels)
+                    yield observation(value.total_us / 1_000_000, labels)
                 else:
                     yield observation(value, labels)
 
@@ -321,15 +321,6 @@ def _metrics(source: Purgatory | Timer) -> PurgatoryMetrics | _TimerMetrics:
     if isinstance(source, Purgatory):
         return source.metrics()
     return _TimerMetrics(len(source), source.errors)
-
-
-def _sum_s(histogram: HistogramSnapshot) -> float:
-    """All durations together, in seconds.
-
-    The mean was made of whole microseconds, which rounding gives back exactly as long as they
-    are below 2**50: 35 years, all waits added up.
-    """
-    return round(histogram.mean_ms * histogram.count * 1000) / 1_000_000
 
 
 def _kind(source: object) -> _Kind:
