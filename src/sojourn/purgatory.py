@@ -350,7 +350,7 @@ class Purgatory(Keeper):
         return self._sj_signal(as_key(key), checked_offset(offset))
 
     def signal_many(self, signals: Iterable[tuple[Hashable, int]]) -> int:
-        """Do that for each (key, offset), in order. One that is wrong stops all before the first."""
+        """Do that for each (key, offset), in order; all are checked before the first is sent."""
         if self._sj_keeping is None:
             raise not_initialised(self)
         signals = list(signals)
@@ -562,9 +562,7 @@ class Purgatory(Keeper):
         if needed is not None:
             raise WrongType("needed goes with requires; keys alone bring news")
         if keys is None:
-            raise WrongType(
-                "keys must be a list of keys to watch; or give requires to wait for progress"
-            )
+            raise WrongType("keys must be a list of keys; or give requires, to wait for progress")
         return self._sj_watch_all(operation, checked_keys(keys), future)
 
     def _sj_watch_all(
