@@ -187,8 +187,8 @@ class Progress(Places):
                 self._set_idle(entry, now_us)
         if entry.has_progress and offset <= entry.progress:
             return True
+        entry.progress = offset  # first: it is read outside any step too
         entry.has_progress = True
-        entry.progress = offset
         if entry.root == 0 or offset < entry.least:
             return True
         forest = self._forest

@@ -621,25 +621,26 @@ class Purgatory(Keeper):
             operation._sj_error = None
         progress = self._sj_progress
         keys = requires
-        while True:
-            requires = keys[:]
-            for n in range(0, len(requires), 2):
-                requires[n] = progress.entry(keys[n])
-            now_us = self.timer._sj_now_us()
-            self.timer._sj_make_room(operation._sj_delay_ms, now_us)
-            if not progress.has_room(len(requires) // 2):
-                progress.reserve(len(requires) // 2)
-            try:
+        requires = []
+        placed = _AGAIN
+        try:
+            while placed == _AGAIN:
+                requires = []
+                for n in range(0, len(keys), 2):
+                    requires.append(progress.entry(keys[n]))
+                    requires.append(keys[n + 1])
+                now_us = self.timer._sj_now_us()
+                self.timer._sj_make_room(operation._sj_delay_ms, now_us)
+                if not progress.has_room(len(requires) // 2):
+                    progress.reserve(len(requires) // 2)
                 placed = self._sj_settle_in(operation, requires, needed, future, now_us)
-            except BaseException:
+        finally:
+            if placed < 0:  # it does not wait: keys that only it asked for are not kept
                 self._sj_tidy(requires)
-                raise
-            if placed != _AGAIN:
-                break
+                self._sj_bury()
         if placed == _ENDED:
             return False
         if placed == _AT_ONCE:
-            self._sj_tidy(requires)
             operation._sj_finish()
             return True
         self.timer._sj_wake(placed)
