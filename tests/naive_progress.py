@@ -195,7 +195,7 @@ class Run:
             answer = getattr(self, verb)(what)
         else:
             numbers = [what] if verb == "submit" else list(what)
-            if all([self._may_submit(number) for number in numbers]):
+            if all(self._may_submit(number) for number in numbers):
                 try:
                     answer = getattr(self, verb)(what)
                 except (AlreadyWaiting, Closed, Full) as error:
