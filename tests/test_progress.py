@@ -461,11 +461,10 @@ def test_keys_and_operations_are_let_go_of(purgatory: Purgatory) -> None:
 
 def test_places_are_used_again(purgatory: Purgatory) -> None:
     """However many have waited, there is room for those who wait at one time and not more."""
-    purgatory.signal("b", -1)
     tracemalloc.start()
     for n in range(5_000):
-        requires = [("a", n), ("b", n), ("a", n), ("b", n - 1)]
-        purgatory.try_complete_else_watch(DelayedOperation(100), requires=requires, needed=3)
+        requires = [("a", n), ("b", n), ("a", n), ("b", n)]
+        purgatory.try_complete_else_watch(DelayedOperation(100), requires=requires, needed=2)
         assert purgatory.signal("b" if n % 2 else "a", n) == 1
         assert purgatory.signal("a" if n % 2 else "b", n) == 0
     held_bytes, _ = tracemalloc.get_traced_memory()
