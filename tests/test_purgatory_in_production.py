@@ -280,8 +280,8 @@ def test_a_wait_is_told_when_it_is_cancelled_or_the_purgatory_closed() -> None:
         ) -> None:
             try:
                 purgatory.wait(lambda: bool(started.set()), ["a"], 60_000)
-            except Exception as error:
-                raised.set_result(type(error))
+            except Exception as problem:
+                raised.set_result(type(problem))
 
         threading.Thread(target=wait, daemon=True).start()
         assert started.wait(WAIT_S)
