@@ -52,4 +52,4 @@ def already_initialised(thing: object) -> AlreadyInitialised:
 def not_copied(thing: object) -> WrongType:
     """The error for an object that is to be copied or pickled."""
     name = type(thing).__name__
-    return WrongType(f"a {name} cannot be copied or pickled: it stands for one wait; make a new one")
+    return WrongType(f"a {name} cannot be copied or pickled: it has one life; make a new one")

@@ -6,6 +6,7 @@ nobody learns why. The audit finds some of these, and names the keys.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from typing import TYPE_CHECKING
 
@@ -33,10 +34,5 @@ class Auditor(TimerTask):
             try:
                 purgatory.audit(self._sample)
             finally:
-                self._go_on(purgatory)
-
-    def _go_on(self, purgatory: Purgatory) -> None:
-        try:
-            purgatory.timer.add(self)
-        except Closed:
-            pass
+                with contextlib.suppress(Closed):
+                    purgatory.timer.add(self)

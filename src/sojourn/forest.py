@@ -16,9 +16,17 @@ number of its owner's, which every later root of the set inherits.
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:  # pragma: no cover - depends on what is installed
+    from sojourn import _cython as cython
+
 from typing import Any
 
-from sojourn.places import numbers
+if cython.compiled:
+    from cython.cimports.sojourn.places import numbers
+else:
+    from sojourn.places import numbers
 
 
 class Forest:

@@ -43,6 +43,8 @@ class LockedTask(TimerTask):
 
     __slots__ = ("_sj_depth", "_sj_foreign", "_sj_gate", "_sj_owner")
 
+    _sj_owner: int
+    _sj_depth: int
     _sj_gate: Any
     _sj_foreign: bool
 
@@ -67,17 +69,17 @@ class LockedTask(TimerTask):
         """Take the lock, waiting for it if need be."""
         if self._sj_foreign or not cython.compiled:
             self._sj_gate.acquire()
-            return
-        while not self._sj_try_acquire():
-            fresh = threading.Lock()
-            fresh.acquire()
-            if self._sj_depth == 0:  # released while the gate was being built
-                continue
-            if self._sj_gate is None:
-                self._sj_gate = fresh
-            gate = self._sj_gate
-            gate.acquire()
-            gate.release()
+        else:
+            while not self._sj_try_acquire():
+                fresh = threading.Lock()
+                fresh.acquire()
+                if self._sj_depth == 0:  # released while the gate was being built
+                    continue
+                if self._sj_gate is None:
+                    self._sj_gate = fresh
+                gate = self._sj_gate
+                gate.acquire()
+                gate.release()
 
     def _sj_release(self) -> None:
         """Release the lock once."""

@@ -13,7 +13,7 @@ cdef class Keeper:
     cdef int _sj_on_end(self, DelayedOperation operation) except -1
     cdef int _sj_on_error(self, DelayedOperation operation) except -1
     cdef bint _sj_cancel(self, DelayedOperation operation, object why) except -1
-    cdef int _sj_before_expiry(self, DelayedOperation operation) except -1
+    cdef object _sj_before_expiry(self, DelayedOperation operation)
 
 
 cdef class Keeping:
@@ -26,6 +26,11 @@ cdef Keeper keeper_of(DelayedOperation operation)
 
 @cython.locals(keeping=Keeping)
 cdef Keeping new_keeping(Keeper keeper)
+
+
+cpdef object state_of(DelayedOperation operation)
+cpdef object error_of(DelayedOperation operation)
+cpdef object is_cancelled(DelayedOperation operation)
 
 
 cdef class DelayedOperation(LockedTask):
@@ -63,7 +68,7 @@ cdef class DelayedOperation(LockedTask):
     @cython.locals(keeper=Keeper)
     cdef object _sj_fail(self, str where, object error)
 
-    cdef int _sj_settle(self) except -1
+    cdef object _sj_settle(self)
     cpdef object _sj_on_cancel(self, object why)
 
 

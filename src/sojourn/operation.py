@@ -129,6 +129,41 @@ def new_keeping(keeper: Keeper) -> Keeping:
     return keeping
 
 
+class Shown:
+    """Shows something of an operation under a name that a subclass may use for its own.
+
+    Having no `__set__`, it gives way to an attribute of the same name.
+    """
+
+    def __init__(self, look: Callable[[DelayedOperation], Any]) -> None:
+        self._look = look
+        self.__doc__ = look.__doc__
+
+    def __get__(self, operation: DelayedOperation | None, kind: type | None = None) -> Any:
+        return self if operation is None else self._look(operation)
+
+
+def state_of(operation: DelayedOperation) -> str:
+    """Where the operation stands: "pending", "completed", "expired" or "cancelled"."""
+    if operation._sj_run is None:
+        raise not_initialised(operation)
+    return _STATES[operation._sj_state]
+
+
+def error_of(operation: DelayedOperation) -> BaseException | None:
+    """What a callback of the operation raised; None if none has."""
+    if operation._sj_run is None:
+        raise not_initialised(operation)
+    return operation._sj_error  # type: ignore[no-any-return]
+
+
+def is_cancelled(operation: DelayedOperation) -> bool:
+    """Whether the operation was cancelled, and not completed or submitted again since."""
+    if operation._sj_run is None:
+        raise not_initialised(operation)
+    return operation._sj_state == CANCELLED
+
+
 class DelayedOperation(LockedTask):
     """Something that waits for its condition or its time, whichever comes first.
 
@@ -161,12 +196,23 @@ class DelayedOperation(LockedTask):
         "_sj_trier",
     )
 
+    _sj_state: int
+    _sj_again: bool
+    _sj_armed: bool  # its timeout runs
+    _sj_ended_in_try: bool
+    _sj_trier: int  # the thread inside try_complete; 0 for none
     _sj_keeping: Any
     _sj_future: Any
     _sj_error: Any
+    _sj_started_us: int
+    _sj_stay: int  # counts its submissions and cancellations
     _sj_places: int  # the first of its places in the purgatory; 0 for none
     _sj_missing: int  # waiting for progress: how many requirements must still come to hold
     _sj_probed: int  # while its condition is only looked at: 1, and 2 once it was seen to hold
+
+    state: Any = Shown(state_of)
+    error: Any = Shown(error_of)
+    is_cancelled: Any = Shown(is_cancelled)
 
     def __init__(self, timeout_ms: int, lock: Lock | None = None) -> None:
         if self._sj_state != PENDING:
@@ -215,20 +261,6 @@ class DelayedOperation(LockedTask):
         self._sj_delay_ms = checked_ms(timeout_ms, "timeout_ms")
 
     @property
-    def state(self) -> str:
-        """Where the operation stands: "pending", "completed", "expired" or "cancelled"."""
-        if self._sj_run is None:
-            raise not_initialised(self)
-        return _STATES[self._sj_state]
-
-    @property
-    def error(self) -> BaseException | None:
-        """What a callback of the operation raised; None if none has."""
-        if self._sj_run is None:
-            raise not_initialised(self)
-        return self._sj_error  # type: ignore[no-any-return]
-
-    @property
     def is_completed(self) -> bool:
         """Whether the operation has ended, completed or expired."""
         if self._sj_run is None:
@@ -241,13 +273,6 @@ class DelayedOperation(LockedTask):
         if self._sj_run is None:
             raise not_initialised(self)
         return self._sj_state == EXPIRED
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the operation was cancelled, and not completed or submitted again since."""
-        if self._sj_run is None:
-            raise not_initialised(self)
-        return self._sj_state == CANCELLED
 
     def force_complete(self) -> bool:
         """Complete the operation unless somebody already has; say whether we did.

@@ -22,7 +22,7 @@ try:
 except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
-from typing import Any
+from typing import Any, Literal
 
 if cython.compiled:
     from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
@@ -30,7 +30,7 @@ if cython.compiled:
 _LEAST = 64
 
 
-def numbers(kind: str, count: int) -> memoryview:
+def numbers(kind: Literal["q", "i"], count: int) -> memoryview:
     """Return `count` zeros: 'q' of 64 bits, 'i' of 32."""
     return memoryview(bytearray((8 if kind == "q" else 4) * count)).cast(kind)
 

@@ -357,9 +357,7 @@ def checked_requires(requires: Any) -> list[Any]:
         try:
             requires = list(requires)
         except TypeError:
-            raise WrongType(
-                f"requires must be a list of (key, offset), got {requires!r}"
-            ) from None
+            raise WrongType(f"requires must be a list of (key, offset), got {requires!r}") from None
     if not requires:
         raise OutOfRange("requires is empty: there is nothing to wait for; give (key, offset)")
     checked = []

@@ -77,6 +77,7 @@ cdef class Purgatory(Keeper):
     cdef int _sj_bury(self) except -1
 
     cdef long long _sj_admit(self, DelayedOperation operation, object future) except -1
+    cdef long long _sj_take_in(self, DelayedOperation operation, object future) except -1
 
     cdef bint _sj_join(
         self, DelayedOperation operation, long long stay, WatchedKey entry

@@ -43,12 +43,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from sojourn._alike import already_initialised, not_copied, not_initialised, start_out
 from sojourn._guard import GUARD
 from sojourn._log import log, shown
-from sojourn.errors import AlreadyWaiting, Cancelled, Closed, Full, OutOfRange, WrongType
+from sojourn.errors import AlreadyWaiting, Cancelled, Closed, Full, WrongType
 
 if cython.compiled:
     from cython.cimports.sojourn._collector import PyObject_GC_Track, PyObject_GC_UnTrack
     from cython.cimports.sojourn.histogram import Histogram
     from cython.cimports.sojourn.keys import as_key, checked_keys
+    from cython.cimports.sojourn.millis import LIMIT_MS
     from cython.cimports.sojourn.operation import (
         CANCELLED,
         COMPLETED,
@@ -71,6 +72,7 @@ if cython.compiled:
 else:
     from sojourn.histogram import Histogram
     from sojourn.keys import as_key, checked_keys
+    from sojourn.millis import LIMIT_MS
     from sojourn.operation import (
         CANCELLED,
         COMPLETED,
@@ -92,7 +94,7 @@ else:
     from sojourn.watchers import WatchedKey, Watchers
 
 from sojourn.audit import Auditor
-from sojourn.millis import LIMIT_MS, checked_count, checked_ms
+from sojourn.millis import checked_count
 from sojourn.waits import Wait
 
 if TYPE_CHECKING:
@@ -173,6 +175,21 @@ class Purgatory(Keeper):
         "timer",
     )
 
+    _sj_auditor: Any
+    _sj_cancelled: int
+    _sj_checks: int
+    _sj_closed: bool
+    _sj_completed: int
+    _sj_delayed: int
+    _sj_errors: int
+    _sj_expired: int
+    _sj_expired_holding: int
+    _sj_inside: int  # operations admitted and not ended
+    _sj_keeping: Any
+    _sj_missed: int
+    _sj_next_sample: int
+    _sj_refused: int
+
     def __init__(
         self,
         name: str = "purgatory",
@@ -203,7 +220,11 @@ class Purgatory(Keeper):
         forget_after_us = -1
         if forget_keys_after_ms is not None:
             forget_after_us = 1000 * checked_count(
-                forget_keys_after_ms, "forget_keys_after_ms", 0, LIMIT_MS // 1000, "None means never"
+                forget_keys_after_ms,
+                "forget_keys_after_ms",
+                0,
+                LIMIT_MS // 1000,
+                "None means never",
             )
         auditor = None
         if audit_every_ms is not None:
@@ -329,7 +350,7 @@ class Purgatory(Keeper):
         return self._sj_signal(as_key(key), checked_offset(offset))
 
     def signal_many(self, signals: Iterable[tuple[Hashable, int]]) -> int:
-        """Do that for each (key, offset), in order. One that is wrong stops all before the first."""
+        """Do that for each (key, offset), in order; all are checked before the first is sent."""
         if self._sj_keeping is None:
             raise not_initialised(self)
         signals = list(signals)
@@ -541,7 +562,7 @@ class Purgatory(Keeper):
         if needed is not None:
             raise WrongType("needed goes with requires; keys alone bring news")
         if keys is None:
-            raise WrongType("give keys to watch, or requires to wait for progress")
+            raise WrongType("keys must be a list of keys; or give requires, to wait for progress")
         return self._sj_watch_all(operation, checked_keys(keys), future)
 
     def _sj_watch_all(
@@ -693,29 +714,7 @@ class Purgatory(Keeper):
     # The atomic steps.
 
     def _sj_admit(self, operation: DelayedOperation, future: AnyFuture | None) -> int:
-        """Make the operation ours; return the number of its stay, 0 if it has ended already."""
-        if self._sj_closed:
-            raise Closed(f"purgatory {self.name!r} is closed; make a new one")
-        if operation._sj_run is None:
-            raise not_initialised(operation)
-        if operation._sj_state == COMPLETED or operation._sj_state == EXPIRED:
-            return 0
-        if operation._sj_state == PENDING and (
-            operation._sj_keeping is not None or operation._sj_list is not None
-        ):
-            raise waits_already(operation)
-        if self._sj_inside >= self._sj_max_waiting:
-            self._sj_refused += 1
-            raise Full(
-                f"{self._sj_inside} operations wait in purgatory {self.name!r}, which is its "
-                "max_waiting; try later"
-            )
-        operation._sj_state = PENDING
-        operation._sj_keeping = self._sj_keeping
-        operation._sj_future = future
-        operation._sj_stay += 1
-        self._sj_inside += 1
-        return operation._sj_stay
+        return self._sj_take_in(operation, future)
 
     def _sj_join(self, operation: DelayedOperation, stay: int, entry: WatchedKey) -> bool:
         """Put the operation into the key's circle; False to look the key up again.
@@ -759,7 +758,7 @@ class Purgatory(Keeper):
         holding = self._sj_progress.count_holding(requires)
         if holding < 0 or not self._sj_progress.has_room(len(requires) // 2):
             return _AGAIN
-        if not self._sj_admit(operation, future):
+        if not self._sj_take_in(operation, future):
             return _ENDED
         if holding >= needed:
             operation._sj_state = COMPLETED
@@ -846,6 +845,31 @@ class Purgatory(Keeper):
         self._sj_missed += 1
 
     # The raw steps.
+
+    def _sj_take_in(self, operation: DelayedOperation, future: AnyFuture | None) -> int:
+        """Make the operation ours; return the number of its stay, 0 if it has ended already."""
+        if self._sj_closed:
+            raise Closed(f"purgatory {self.name!r} is closed; make a new one")
+        if operation._sj_run is None:
+            raise not_initialised(operation)
+        if operation._sj_state == COMPLETED or operation._sj_state == EXPIRED:
+            return 0
+        if operation._sj_state == PENDING and (
+            operation._sj_keeping is not None or operation._sj_list is not None
+        ):
+            raise waits_already(operation)
+        if self._sj_inside >= self._sj_max_waiting:
+            self._sj_refused += 1
+            raise Full(
+                f"{self._sj_inside} operations wait in purgatory {self.name!r}, which is its "
+                "max_waiting; try later"
+            )
+        operation._sj_state = PENDING
+        operation._sj_keeping = self._sj_keeping
+        operation._sj_future = future
+        operation._sj_stay += 1
+        self._sj_inside += 1
+        return operation._sj_stay
 
     def _sj_start(self, operation: DelayedOperation, now_us: int) -> int:
         """Put the operation on the timer."""

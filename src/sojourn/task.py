@@ -85,6 +85,8 @@ class TimerTask:
     _sj_next: Any  # links: the address of a TimerTask; without meaning while it waits nowhere
     _sj_prev: Any
     _sj_list: Any  # TimerTaskList, or None
+    _sj_expiration_ms: int
+    _sj_delay_ms: int
     _sj_run: Any  # None, OVERRIDDEN, a callable, (callable, *arguments) or RELEASED
 
     def __init__(self, delay_ms: int, run: Callable[[], object] | None = None) -> None:

@@ -198,7 +198,7 @@ class Watchers(Places):
                 here = self.links[2 * here]
                 holder = at_address(self.holders[here])
                 if isinstance(holder, WatchedKey):
-                    keys.append(user_key(holder.key))
+                    keys.append(user_key(cython.cast(WatchedKey, holder).key))
                     break
                 far += 1
             place = self.siblings[place]
