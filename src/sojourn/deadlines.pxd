@@ -19,17 +19,23 @@ cdef long long _TOO_SMALL
 
 cdef class DeadlineWheel:
     cdef Levels _sj_levels
-    cdef long long[::1] _sj_slots
+    cdef object _sj_store
+    cdef long long* _sj_slots
+    cdef long long _sj_room
     cdef long long[::1] _sj_ends
     cdef long long _sj_waiting
     cdef long long _sj_used
     cdef long long _sj_retired
     cdef long long _sj_free
 
-    @cython.locals(needed="long long", room="long long", levels=Levels, larger=Levels)
+    @cython.locals(latest_ms="long long")
+    cdef int _sj_add_all(self, const long long[:] deadlines_ms, long long[::1] handles) except -1
+
+    @cython.locals(needed="long long", levels=Levels, larger=Levels)
     cdef int _sj_make_room(self, long long count, long long latest_ms) except -1
 
-    cdef int _sj_replace_slots(self, long long[::1] slots) except -1
+    @cython.locals(room="long long")
+    cdef int _sj_grow(self, long long needed) except -1
 
     @cython.locals(n="long long")
     cdef int _sj_replace_levels(self, Levels levels, Levels larger, long long[::1] ends) except -1
@@ -92,7 +98,6 @@ cdef class DeadlineWheel:
 @cython.locals(n="long long", latest_ms="long long", deadline_ms="long long")
 cdef long long _latest(const long long[:] deadlines_ms) except? -1
 
-cdef object _slots(long long count)
 cdef object _list_ends(Levels levels)
 cdef object _array(long long count)
 cdef object _shortened(object integers, long long count)

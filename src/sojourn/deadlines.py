@@ -16,9 +16,8 @@ grows each time the slot is released, so a handle that outlived its timer is rec
 A slot that has been through all its generations is not used again. List 0 holds what is due and
 not yet handed out; list n + 1 is bucket n.
 
-Memory is never asked for inside an atomic step. A step that finds too little room changes nothing
-and says so; its caller has more made, which replaces the old in a step that copies, and tries
-again.
+No atomic step makes an object. One that finds too few levels, or too little room for its answer,
+changes nothing and says so; its caller makes what is missing, and tries again.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ from sojourn._guard import GUARD
 if cython.compiled:
     from cython.cimports.cpython.array import clone
     from cython.cimports.cpython.array import resize as cut
-    from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING as start_of
+    from cython.cimports.cpython.bytearray import PyByteArray_Resize as resize
     from cython.cimports.sojourn._prefetch import prefetch
     from cython.cimports.sojourn.levels import EMPTY, Levels, numbers
     from cython.cimports.sojourn.millis import LIMIT_MS
@@ -77,7 +76,9 @@ class DeadlineWheel:
         "_sj_free",
         "_sj_levels",
         "_sj_retired",
+        "_sj_room",
         "_sj_slots",
+        "_sj_store",
         "_sj_used",
         "_sj_waiting",
     )
@@ -88,7 +89,10 @@ class DeadlineWheel:
         if self._sj_levels is not None:
             raise already_initialised(self)
         levels = Levels(*checked_shape(tick_ms, wheel_size, start_ms))
-        self._sj_slots = _slots(0)
+        self._sj_store = bytearray()
+        if not cython.compiled:  # where it is an address
+            self._sj_slots = memoryview(self._sj_store).cast("q")
+        self._sj_room = 0  # in slots
         self._sj_ends = _list_ends(levels)  # of list n: first slot at 2n, last at 2n + 1
         self._sj_waiting = 0
         self._sj_used = 0
@@ -106,10 +110,7 @@ class DeadlineWheel:
         deadlines = _integers(deadlines_ms, "deadlines_ms")
         handles = _array(len(deadlines))
         if handles:
-            latest_ms = _latest(deadlines)
-            view = memoryview(handles)
-            while not self._sj_add(deadlines, latest_ms, view):
-                self._sj_make_room(len(deadlines), latest_ms)
+            self._sj_add_all(deadlines, memoryview(handles))
         return handles
 
     def cancel_many(self, handles: Any) -> int:
@@ -135,12 +136,12 @@ class DeadlineWheel:
         if self._sj_levels is None:
             raise not_initialised(self)
         now_ms = checked_ms(now_ms, "now_ms")
-        due = _TOO_SMALL
-        while due == _TOO_SMALL:
-            # Room for all that wait; what is not written to costs nothing.
-            handles = _array(self._sj_waiting if self._sj_is_due(now_ms) else 0)
+        while self._sj_is_due(now_ms):
+            handles = _array(self._sj_waiting)  # what is not written to costs nothing
             due = self._sj_advance(now_ms, memoryview(handles))
-        return _shortened(handles, due)
+            if due != _TOO_SMALL:
+                return _shortened(handles, due)
+        return _array(0)
 
     def __len__(self) -> int:
         if self._sj_levels is None:
@@ -164,34 +165,35 @@ class DeadlineWheel:
 
     # Outside any step.
 
+    def _sj_add_all(self, deadlines_ms: memoryview, handles: memoryview) -> None:
+        latest_ms = _latest(deadlines_ms)
+        while not self._sj_add(deadlines_ms, latest_ms, handles):
+            self._sj_make_room(len(deadlines_ms), latest_ms)
+
     def _sj_make_room(self, count: int, latest_ms: int) -> None:
         """Make room for `count` more, of which the latest is due then."""
         needed = self._sj_waiting + self._sj_retired + count
         if needed > _MOST:
             raise OutOfRange(f"a DeadlineWheel holds at most {_MOST} timers; use a second one")
-        room = len(self._sj_slots) // _WORDS
-        if needed > room:
-            self._sj_replace_slots(_slots(max(needed, min(_MOST, room + room // 2))))
-        if not self._sj_levels.spans(latest_ms):
+        self._sj_grow(needed)
+        if latest_ms >= self._sj_levels.end_ms():
             levels = self._sj_levels
             larger = levels.spanning(latest_ms)
             self._sj_replace_levels(levels, larger, _list_ends(larger))
 
-    # The atomic steps. They make no object and ask for no memory.
+    # The atomic steps. They make no object.
 
-    def _sj_replace_slots(self, slots: memoryview) -> None:
-        """Go on with the larger slab, unless there is one by now."""
-        if len(slots) > len(self._sj_slots):
-            if not cython.compiled:
-                used = self._sj_used * _WORDS
-                slots[:used] = self._sj_slots[:used]
-            elif self._sj_used:
-                memcpy(
-                    cython.address(slots[0]),
-                    cython.address(self._sj_slots[0]),
-                    self._sj_used * _WORDS * 8,
-                )
-            self._sj_slots = slots
+    def _sj_grow(self, needed: int) -> None:
+        """Have room for that many slots. A bytearray grows where it is, or moves as a whole."""
+        if needed > self._sj_room:
+            room = min(_MOST, max(needed, self._sj_room + self._sj_room // 8))
+            if cython.compiled:
+                resize(self._sj_store, 8 * _WORDS * room)  # without filling it
+                self._sj_slots = cython.cast("long long *", start_of(self._sj_store))
+            else:
+                self._sj_store = self._sj_store + bytes(8 * _WORDS * room - len(self._sj_store))
+                self._sj_slots = memoryview(self._sj_store).cast("q")
+            self._sj_room = room
 
     def _sj_replace_levels(self, levels: Levels, larger: Levels, ends: memoryview) -> None:
         """Go on with the larger levels, unless they have been replaced meanwhile."""
@@ -205,7 +207,7 @@ class DeadlineWheel:
     def _sj_add(self, deadlines_ms: memoryview, latest_ms: int, handles: memoryview) -> bool:
         """Put the timers in; False if there is too little room."""
         needed = self._sj_waiting + self._sj_retired + len(deadlines_ms)
-        if needed > len(self._sj_slots) // _WORDS or not self._sj_levels.spans(latest_ms):
+        if needed > self._sj_room or latest_ms >= self._sj_levels.end_ms():
             return False
         for n in range(len(deadlines_ms)):
             # They were looked at before. Whoever has changed them since, without the GIL, gets
@@ -256,8 +258,6 @@ class DeadlineWheel:
 
     def _sj_advance(self, now_ms: int, handles: memoryview) -> int:
         """Hand out what is due and count it; if there may be too little room, _TOO_SMALL."""
-        if not self._sj_is_due(now_ms):
-            return 0
         if len(handles) < self._sj_waiting:
             return _TOO_SMALL
         due = 0
@@ -397,14 +397,6 @@ def _latest(deadlines_ms: memoryview) -> int:
     return latest_ms
 
 
-def _slots(count: int) -> memoryview:
-    """Room for that many slots. Compiled, it holds anything."""
-    size = 8 * _WORDS * count
-    if cython.compiled:
-        return memoryview(PyByteArray_FromStringAndSize(cython.NULL, size)).cast("q")
-    return memoryview(bytearray(size)).cast("q")
-
-
 def _list_ends(levels: Levels) -> memoryview:
     """The ends of list 0 and of a list for each bucket, all empty."""
     return numbers(2 * (1 + levels.count * levels.size), -1)
@@ -450,7 +442,7 @@ if not cython.compiled:
     start_out(DeadlineWheel, _sj_levels=None)
     GUARD.protect(
         DeadlineWheel,
-        "_sj_replace_slots",
+        "_sj_grow",
         "_sj_replace_levels",
         "_sj_add",
         "_sj_cancel",

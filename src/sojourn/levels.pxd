@@ -51,7 +51,7 @@ cdef class Levels:
     cdef void _begin(self, long long first, long long start_ms) noexcept
 
     @cython.locals(last="long long")
-    cdef bint spans(self, long long expiration_ms) noexcept
+    cdef long long end_ms(self) noexcept
 
     @cython.locals(count="long long", current_ms="long long", interval_ms="long long")
     cdef Levels spanning(self, long long expiration_ms)

@@ -18,8 +18,8 @@ once for each time it is used, from the first thing put in until it expires. It 
 here, over plain integers, because `heapq` would need an object for each entry, and making an
 object may start the garbage collector, and with it user code, in the middle of a step.
 
-For the same reason no step makes a level. Before something is put in, the owner asks whether the
-coarsest level `spans` its time. If not, it has a larger hierarchy made (`spanning`), outside any
+For the same reason no step makes a level. Before something is put in, the owner asks where the
+coarsest level ends. If that is too early it has a larger hierarchy made (`spanning`), outside any
 step, which then takes over from the old one in a step that only copies numbers. What falls to a
 finer level never needs a new one, and time moves only forward, so what was spanned once is
 spanned for good.
@@ -78,10 +78,12 @@ class Levels:
             tick_ms = self.intervals_ms[level] = interval_of(tick_ms, size)
         self._begin(0, start_ms)
 
-    def spans(self, expiration_ms: int) -> bool:
-        """Whether there is a level for what expires then."""
+    def end_ms(self) -> int:
+        """What expires before this has a level; it never moves back."""
         last = self.count - 1
-        return expiration_ms - self.currents_ms[last] < self.intervals_ms[last]
+        if self.currents_ms[last] > EMPTY - self.intervals_ms[last]:
+            return EMPTY
+        return self.currents_ms[last] + self.intervals_ms[last]
 
     def spanning(self, expiration_ms: int) -> Levels:
         """Make a hierarchy with levels for what expires then; it has yet to `take_over`."""
@@ -110,7 +112,7 @@ class Levels:
     def place(self, expiration_ms: int) -> int:
         """Return the bucket for what expires then, and see that it is queued; -1 if it is due.
 
-        The levels must span it. The bucket is the owner's to fill before anything else happens.
+        There must be a level for it. The bucket is the owner's to fill before anything else happens.
         """
         after_ms = expiration_ms - self.currents_ms[0]
         if after_ms < self.ticks_ms[0]:

@@ -4,10 +4,11 @@ from sojourn.clock cimport Driven, ManualClock
 from sojourn.task cimport TaskCounter, TimerTask, TimerTaskList
 from sojourn.wheel cimport TimingWheel
 
-cdef int _NOT_INITIALISED
-cdef int _OPEN
-cdef int _CLOSED
-cdef int _FORKED
+cdef enum:
+    _NOT_INITIALISED = 0
+    _OPEN = 1
+    _CLOSED = 2
+    _FORKED = 3
 
 
 cdef class Timer(Driven):
@@ -37,21 +38,23 @@ cdef class Timer(Driven):
     cpdef int _sj_take_back(self, long long turns) except -1
     cpdef int _sj_mark_forked(self) except -1
 
-    cpdef long long _sj_now_us(self) except? -1
+    cdef long long _sj_now_us(self) except? -1
     cdef int _sj_make_room(self, long long delay_ms, long long now_us) except -1
     cdef int _sj_wake(self, int placed) except -1
 
-    @cython.locals(placed=int)
     cdef int _sj_put(self, TimerTask task, long long delay_ms, long long now_us) except -1
 
-    @cython.locals(now_us="long long")
+    @cython.locals(placed=int)
+    cdef int _sj_link(self, TimerTask task, long long expiration_ms, bint at_once) except -1
+
+    @cython.locals(now_us="long long", expiration_ms="long long", at_once=bint, placed=int)
     cdef int _sj_add(self, TimerTask task) except -1
 
     cdef object _sj_refusal(self)
     cdef int _sj_finish(self, bint drop) except -1
     cdef long long _sj_floor_ms(self) except? -1
 
-    cdef int _sj_place(self, TimerTask task, long long now_us) except -1
+    cdef int _sj_place(self, TimerTask task, long long expiration_ms, bint at_once) except -1
 
     @cython.locals(fresh="long long")
     cdef long long _sj_take_turns(self) except -1

@@ -33,6 +33,7 @@ from sojourn._log import log, shown
 if cython.compiled:
     from cython.cimports.cpython.time import monotonic_ns
     from cython.cimports.sojourn.clock import Driven, ManualClock, SystemClock
+    from cython.cimports.sojourn.levels import EMPTY
     from cython.cimports.sojourn.millis import ceil_us, checked_ms, deadline_ms, floor_ms
     from cython.cimports.sojourn.task import (
         OVERRIDDEN,
@@ -49,6 +50,7 @@ else:
     from time import monotonic_ns
 
     from sojourn.clock import Driven, ManualClock, SystemClock
+    from sojourn.levels import EMPTY
     from sojourn.millis import ceil_us, checked_ms, deadline_ms, floor_ms
     from sojourn.task import (
         OVERRIDDEN,
@@ -70,11 +72,12 @@ if TYPE_CHECKING:
     from sojourn.wheel import WheelSnapshot
 
 
-# What a timer is. Only an open one takes tasks.
-_NOT_INITIALISED = 0
-_OPEN = 1
-_CLOSED = 2
-_FORKED = 3  # its threads are those of the parent process
+if not cython.compiled:  # which has them as constants of C, in the .pxd
+    # What a timer is. Only an open one takes tasks.
+    _NOT_INITIALISED = 0
+    _OPEN = 1
+    _CLOSED = 2
+    _FORKED = 3  # its threads are those of the parent process
 
 
 class Timer(Driven):
@@ -303,7 +306,7 @@ class Timer(Driven):
         """Move what is due by now from the wheel to the ready list; return buckets expired."""
         if self._sj_wheel is None:
             raise not_initialised(self)
-        expired = self._sj_wheel._sj_expire(self._sj_floor_ms(), self._sj_ready)
+        expired = self._sj_wheel._sj_expire(self._sj_floor_ms(), self._sj_ready, EMPTY)
         self._sj_expired += expired
         return expired
 
@@ -364,9 +367,19 @@ class Timer(Driven):
     # Adding, closing.
 
     def _sj_add(self, task: TimerTask) -> None:
+        if self._sj_wheel is None:
+            raise not_initialised(self)
         now_us = self._sj_now_us()
-        self._sj_make_room(task._sj_delay_ms, now_us)
-        self._sj_wake(self._sj_place(task, now_us))
+        at_once = task._sj_delay_ms <= 0
+        if at_once:
+            expiration_ms = now_us // 1000
+        else:
+            expiration_ms = deadline_ms(now_us, task._sj_delay_ms, self._sj_tick_ms)
+            if expiration_ms >= self._sj_wheel._sj_room_ms:
+                self._sj_wheel._sj_make_room(expiration_ms)
+        placed = self._sj_place(task, expiration_ms, at_once)
+        if placed != WAITING:
+            self._sj_driver.wake()
 
     def _sj_refusal(self) -> SojournError:
         """Why the timer takes no tasks."""
@@ -399,8 +412,8 @@ class Timer(Driven):
 
     # The atomic steps. They make no object that the collector counts.
 
-    def _sj_place(self, task: TimerTask, now_us: int) -> int:
-        return self._sj_put(task, task._sj_delay_ms, now_us)
+    def _sj_place(self, task: TimerTask, expiration_ms: int, at_once: bool) -> int:
+        return self._sj_link(task, expiration_ms, at_once)
 
     def _sj_take_turns(self) -> int:
         """Count those that are ready and that nobody was asked to run: now somebody is."""
@@ -441,6 +454,11 @@ class Timer(Driven):
 
         There must be room. What it refuses, it refuses before anything is changed.
         """
+        if delay_ms <= 0:
+            return self._sj_link(task, now_us // 1000, True)
+        return self._sj_link(task, deadline_ms(now_us, delay_ms, self._sj_tick_ms), False)
+
+    def _sj_link(self, task: TimerTask, expiration_ms: int, at_once: bool) -> int:
         if self._sj_state != _OPEN:
             raise self._sj_refusal()
         if task._sj_run is RELEASED:
@@ -451,12 +469,8 @@ class Timer(Driven):
         if task._sj_run is None:
             raise not_initialised(task)
         self._sj_wheel._sj_leave(task)
-        placed = DUE
-        if delay_ms > 0:
-            task._sj_expiration_ms = deadline_ms(now_us, delay_ms, self._sj_tick_ms)
-            placed = self._sj_wheel._sj_put(task, task._sj_expiration_ms)
-        else:
-            task._sj_expiration_ms = now_us // 1000
+        task._sj_expiration_ms = expiration_ms
+        placed = DUE if at_once else self._sj_wheel._sj_put(task, expiration_ms)
         if placed == DUE:
             link(self._sj_ready, task)
         return placed

@@ -13,6 +13,7 @@ cdef class TimingWheel:
     cdef TaskCounter _sj_counter
     cdef Levels _sj_levels
     cdef list _sj_buckets
+    cdef long long _sj_room_ms
 
     @cython.locals(levels=Levels, larger=Levels, buckets=list)
     cdef int _sj_make_room(self, long long expiration_ms) except -1
@@ -28,7 +29,9 @@ cdef class TimingWheel:
         bucket=TimerTaskList,
         task=TimerTask,
     )
-    cdef long long _sj_expire(self, long long now_ms, TimerTaskList due) except -1
+    cdef long long _sj_expire(
+        self, long long now_ms, TimerTaskList due, long long most
+    ) except -1
 
     @cython.locals(number="long long", bucket=TimerTaskList)
     cdef long long _sj_next_ms(self) except? -1

@@ -39,7 +39,7 @@ from sojourn._alike import already_initialised, not_copied, not_initialised, sta
 from sojourn._guard import GUARD
 
 if cython.compiled:
-    from cython.cimports.sojourn.levels import EMPTY, Levels
+    from cython.cimports.sojourn.levels import EMPTY, NEVER, Levels
     from cython.cimports.sojourn.millis import checked_ms
     from cython.cimports.sojourn.task import (
         TaskCounter,
@@ -54,7 +54,7 @@ if cython.compiled:
         unlink,
     )
 else:
-    from sojourn.levels import EMPTY, Levels
+    from sojourn.levels import EMPTY, NEVER, Levels
     from sojourn.millis import checked_ms
     from sojourn.task import (
         TaskCounter,
@@ -126,7 +126,7 @@ class TimingWheel:
     whatever clock you pass in.
     """
 
-    __slots__ = ("_sj_buckets", "_sj_counter", "_sj_levels")
+    __slots__ = ("_sj_buckets", "_sj_counter", "_sj_levels", "_sj_room_ms")
 
     _sj_buckets: list[TimerTaskList]  # none at first, then those of all levels
     _sj_counter: TaskCounter
@@ -138,6 +138,7 @@ class TimingWheel:
         levels = Levels(*checked_shape(tick_ms, wheel_size, start_ms))
         self._sj_counter = TaskCounter()
         self._sj_buckets = []
+        self._sj_room_ms = NEVER  # what expires before this has a level and a bucket
         self._sj_levels = levels
 
     def add(self, task: TimerTask, expiration_ms: int) -> bool:
@@ -150,10 +151,9 @@ class TimingWheel:
             raise not_initialised(self)
         if not isinstance(task, TimerTask):
             raise WrongType(f"task must be a TimerTask, got {task!r}; wrap it: TimerTask(0, fn)")
-        if task._sj_run is None:
-            raise not_initialised(task)
         expires_ms = checked_ms(expiration_ms, "expiration_ms")
-        self._sj_make_room(expires_ms)
+        if expires_ms >= self._sj_room_ms:
+            self._sj_make_room(expires_ms)
         return self._sj_place(task, expires_ms) != DUE
 
     def advance(self, now_ms: int) -> list[TimerTask]:
@@ -163,15 +163,16 @@ class TimingWheel:
         """
         if self._sj_levels is None:
             raise not_initialised(self)
-        # Until it is returned a due task stands in a list, where it can be cancelled or moved.
+        now_ms = checked_ms(now_ms, "now_ms")
+        # On its way to the caller a due task stands in a list, where it can be cancelled or moved.
         due = TimerTaskList(self._sj_counter, True)
-        self._sj_expire(checked_ms(now_ms, "now_ms"), due)
         tasks: list[TimerTask] = []
-        while True:
+        while self._sj_expire(now_ms, due, 1):
             task = pop(due)
-            if task is None:
-                return tasks
-            tasks.append(task)
+            while task is not None:
+                tasks.append(task)
+                task = pop(due)
+        return tasks
 
     def __len__(self) -> int:
         if self._sj_levels is None:
@@ -222,12 +223,14 @@ class TimingWheel:
 
     def _sj_make_room(self, expiration_ms: int) -> None:
         """See to it that there are levels and buckets for what expires then."""
-        while not self._sj_buckets or not self._sj_levels.spans(expiration_ms):
-            levels = self._sj_levels
-            larger = levels.spanning(expiration_ms)
-            buckets = list(self._sj_buckets)
-            while len(buckets) < larger.count * larger.size:
-                buckets.append(TimerTaskList(self._sj_counter, False))
+        while expiration_ms >= self._sj_room_ms:
+            levels = larger = self._sj_levels
+            buckets = self._sj_buckets
+            if expiration_ms >= levels.end_ms() or not buckets:
+                larger = levels.spanning(expiration_ms)
+                buckets = list(buckets)
+                while len(buckets) < larger.count * larger.size:
+                    buckets.append(TimerTaskList(self._sj_counter, False))
             self._sj_grow(levels, larger, buckets)
 
     # The atomic steps. They make no object that the collector counts.
@@ -235,26 +238,30 @@ class TimingWheel:
     def _sj_grow(self, levels: Levels, larger: Levels, buckets: list[TimerTaskList]) -> None:
         """Go on with the larger levels, unless they have been replaced meanwhile."""
         if self._sj_levels is levels:
-            larger.take_over(levels)
-            self._sj_levels = larger
-            self._sj_buckets = buckets
+            if larger is not levels:
+                larger.take_over(levels)
+                self._sj_levels = larger
+                self._sj_buckets = buckets
+            self._sj_room_ms = larger.end_ms()
 
     def _sj_place(self, task: TimerTask, expiration_ms: int) -> int:
         """Put a task in, or move it; say DUE, WAITING or EARLIEST. There must be room."""
+        if task._sj_run is None:
+            raise not_initialised(task)
         self._sj_leave(task)
         task._sj_expiration_ms = expiration_ms
         return self._sj_put(task, expiration_ms)
 
-    def _sj_expire(self, now_ms: int, due: TimerTaskList) -> int:
-        """Expire every bucket up to `now_ms`, in order; return how many buckets that was.
+    def _sj_expire(self, now_ms: int, due: TimerTaskList, most: int) -> int:
+        """Expire buckets up to `now_ms`, in order, at most so many; return how many that was.
 
         What is due goes to the list given.
         """
         expired = 0
-        while True:
+        while expired < most:
             number = self._sj_levels.take(now_ms)
             if number < 0:
-                return expired
+                break
             expired += 1
             bucket = self._sj_buckets[number]
             due_ms = self._sj_levels.due_ms()
@@ -265,6 +272,7 @@ class TimingWheel:
                     self._sj_put(task, task._sj_expiration_ms)
                 else:
                     link(due, task)
+        return expired
 
     def _sj_next_ms(self) -> int:
         """When the first bucket that holds anything expires, or EMPTY.
@@ -345,7 +353,7 @@ def _level(items: Iterator[Any]) -> LevelSnapshot:
 
 
 if not cython.compiled:
-    start_out(TimingWheel, _sj_buckets=None, _sj_counter=None, _sj_levels=None)
+    start_out(TimingWheel, _sj_buckets=None, _sj_counter=None, _sj_levels=None, _sj_room_ms=0)
     GUARD.protect(
         TimingWheel,
         "_sj_grow",
