@@ -235,9 +235,12 @@ def async_waits(size: Size, repeats: int) -> list[Case]:
     contenders = (
         "aio-purgatory", "aio-progress", "asyncio-timeout", "aio-timer", "bare-futures",
     )  # fmt: skip
-    params: Params = {"waits": size.async_waits}
-    scenario = f"{count(size.async_waits)} waits"
-    return [Case("async-waits", scenario, name, params, repeats) for name in contenders]
+    waits = count(size.async_waits)
+    return [
+        Case("async-waits", scenario, name, {"waits": size.async_waits, "collect": on}, repeats)
+        for scenario, on in ((f"{waits} waits", True), (f"{waits} waits, gc off", False))
+        for name in contenders
+    ]
 
 
 def growth(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
