@@ -369,9 +369,14 @@ class Purgatory(Keeper):
         before the first is taken. If one is refused then (`Full`, `AlreadyWaiting`), those
         before it stay, and the error is raised.
         """
-        checked = [_checked_row(row) for row in rows]
+        if self._sj_keeping is None:
+            raise not_initialised(self)
+        rows = list(rows)
+        for row in rows:
+            _checked_row(row)
         completed = 0
-        for operation, requires, needed in checked:
+        for row in rows:  # checked again: to keep what was checked would cost more
+            operation, requires, needed = _checked_row(row)
             if self._sj_park(operation, requires, needed, None):
                 completed += 1
         return completed
