@@ -372,8 +372,10 @@ class Purgatory(Keeper):
         if self._sj_keeping is None:
             raise not_initialised(self)
         rows = list(rows)
-        for row in rows:
-            _checked_row(row)
+        for n, row in enumerate(rows):
+            operation, requires, needed = _checked_row(row)
+            if not isinstance(row[1], (list, tuple)):  # it can be gone through once
+                rows[n] = operation, list(zip(requires[::2], requires[1::2], strict=True)), needed
         completed = 0
         for row in rows:  # checked again: to keep what was checked would cost more
             operation, requires, needed = _checked_row(row)
