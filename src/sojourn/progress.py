@@ -166,12 +166,14 @@ class Progress(Places):
             place = self.take(operation)
             self.siblings[place] = operation._sj_places
             operation._sj_places = place
-            if entry.root == 0 or offset < entry.least:
-                entry.least = offset
             if entry.root == 0:
                 self._number(entry)
-            entry.root = self._forest.insert(entry.root, place, offset)
-            self._forest.parents[entry.root] = -entry.number
+                entry.least = offset
+                entry.root = self._forest.insert(0, place, offset)
+                self._forest.parents[place] = -entry.number
+            else:
+                entry.least = min(entry.least, offset)
+                entry.root = self._forest.insert(entry.root, place, offset)
             self.watched += 1
 
     def advance(
