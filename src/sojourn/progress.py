@@ -175,12 +175,14 @@ class Progress(Places):
             place = self.take(operation)
             self.siblings[place] = operation._sj_places
             operation._sj_places = place
-            if entry.root == 0 or offset < entry.least:
-                entry.least = offset
             if entry.root == 0:
                 self._take_anchor(entry)
-            entry.root = self._forest.insert(entry.root, place, offset)
-            self._forest.parents[entry.root] = -entry.anchor
+                entry.least = offset
+                entry.root = self._forest.insert(0, place, offset)
+                self._forest.parents[place] = -entry.anchor
+            else:
+                entry.least = min(entry.least, offset)
+                entry.root = self._forest.insert(entry.root, place, offset)
             self.watched += 1
 
     def advance(
@@ -188,8 +190,8 @@ class Progress(Places):
     ) -> bool:
         """Move the key's progress up to the offset, and complete what that satisfies.
 
-        False if the key has gone meanwhile, or there is no room. What is completed goes to `ended`, and is the
-        caller's to finish; its other places have left their trees.
+        False if the key has gone meanwhile, or there is no room. What is completed goes to
+        `ended`, and is the caller's to finish; its other places have left their trees.
         """
         if entry.is_gone:
             return False
