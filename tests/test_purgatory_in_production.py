@@ -333,19 +333,16 @@ def test_a_purgatory_dropped_while_something_waits_is_collected(
 
 
 def test_a_purgatory_on_the_system_clock_lives_until_what_waits_there_has_ended() -> None:
-    expired = threading.Event()
-
-    class Told(DelayedOperation):
-        def on_expiration(self) -> None:
-            expired.set()
-
     purgatory = Purgatory()
     gone = weakref.ref(purgatory)
-    purgatory.try_complete_else_watch(Told(50), ["a"])
+    operation = DelayedOperation(60_000)
+    purgatory.try_complete_else_watch(operation, ["a"])
     del purgatory
     gc.collect()
     assert gone() is not None
-    assert expired.wait(WAIT_S)
+    assert operation.force_complete()
+    gc.collect()
+    assert gone() is None
 
 
 class LoudKey:
