@@ -113,10 +113,12 @@ class ManualClock:
 
     __slots__ = ("_sj_drivers", "_sj_now_ms")
 
+    _sj_now_ms: int
     _sj_drivers: list[weakref.ref[_ByHand]]  # in the order they came; replaced, never changed
 
     def __init__(self, start_ms: int = 0) -> None:
-        if self._sj_drivers is not None:
+        before: Any = self._sj_drivers
+        if before is not None:
             raise already_initialised(self)
         self._sj_now_ms = _checked_time(start_ms, "start_ms")
         self._sj_drivers = []

@@ -84,20 +84,29 @@ class DeadlineWheel:
     )
 
     _sj_levels: Levels
+    _sj_store: bytearray
+    _sj_slots: memoryview  # into the store; compiled, an address
+    _sj_room: int  # slots in the store
+    _sj_used: int  # those that have ever been used
+    _sj_waiting: int
+    _sj_retired: int  # those that are free and will not be used again
+    _sj_free: int  # the first that is free, or -1
+    _sj_ends: memoryview  # of list n: first slot at 2n, last at 2n + 1
 
     def __init__(self, tick_ms: int = 1, wheel_size: int = 20, start_ms: int = 0) -> None:
-        if self._sj_levels is not None:
+        before: Any = self._sj_levels
+        if before is not None:
             raise already_initialised(self)
         levels = Levels(*checked_shape(tick_ms, wheel_size, start_ms))
         self._sj_store = bytearray()
-        if not cython.compiled:  # where it is an address
+        if not cython.compiled:
             self._sj_slots = memoryview(self._sj_store).cast("q")
-        self._sj_room = 0  # in slots
-        self._sj_ends = _list_ends(levels)  # of list n: first slot at 2n, last at 2n + 1
-        self._sj_waiting = 0
+        self._sj_room = 0
         self._sj_used = 0
-        self._sj_retired = 0  # slots that are free and will not be used again
+        self._sj_waiting = 0
+        self._sj_retired = 0
         self._sj_free = -1
+        self._sj_ends = _list_ends(levels)
         self._sj_levels = levels
 
     def add_many(self, deadlines_ms: Any) -> array[int]:
@@ -409,11 +418,11 @@ def _array(count: int) -> array[int]:
 
 def _shortened(integers: array[int], count: int) -> array[int]:
     """The first `count` of the integers."""
-    if not cython.compiled:
-        return integers[:count]
-    if count < len(integers):
-        cut(integers, count)
-    return integers
+    if cython.compiled:
+        if count < len(integers):
+            cut(integers, count)
+        return integers
+    return integers[:count]
 
 
 def _integers(values: Any, name: str) -> memoryview:

@@ -97,7 +97,7 @@ _HANDOVERS: weakref.WeakSet[Handover] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """In the child no thread of an executor runs, and nothing it was asked to do comes to an end."""
+    """In the child no thread of an executor runs, and what it was asked to do never ends."""
     for handover in list(_HANDOVERS):
         handover._unfinished = {}
 

@@ -112,7 +112,7 @@ class Levels:
     def place(self, expiration_ms: int) -> int:
         """Return the bucket for what expires then, and see that it is queued; -1 if it is due.
 
-        There must be a level for it. The bucket is the owner's to fill before anything else happens.
+        There must be a level for it. The owner fills the bucket before anything else happens.
         """
         after_ms = expiration_ms - self.currents_ms[0]
         if after_ms < self.ticks_ms[0]:

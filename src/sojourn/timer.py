@@ -39,8 +39,8 @@ if cython.compiled:
         OVERRIDDEN,
         RELEASED,
         TimerTask,
-        TimerTaskList,
         link,
+        new_list,
         new_task,
         pop,
         pop_first,
@@ -56,8 +56,8 @@ else:
         OVERRIDDEN,
         RELEASED,
         TimerTask,
-        TimerTaskList,
         link,
+        new_list,
         new_task,
         pop,
         pop_first,
@@ -108,7 +108,9 @@ class Timer(Driven):
         "_sj_wheel",
     )
 
+    _sj_state: int
     _sj_clock: Clock
+    _sj_hand_moved: ManualClock | None
     _sj_driver: Driver
     _sj_handover: Handover | None
     _sj_tenants: list[object]  # purgatories that have operations waiting here
@@ -142,7 +144,7 @@ class Timer(Driven):
         self._sj_tenants = []
         wheel = TimingWheel(tick_ms, wheel_size, self._sj_floor_ms())
         self._sj_tick_ms = wheel._sj_levels.ticks_ms[0]
-        self._sj_ready = TimerTaskList(wheel._sj_counter, True)
+        self._sj_ready = new_list(wheel._sj_counter, True)
         self._sj_wheel = wheel
         self._sj_driver = clock.drive(self)
         self._sj_state = _OPEN

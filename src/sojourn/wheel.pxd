@@ -18,6 +18,7 @@ cdef class TimingWheel:
     @cython.locals(levels=Levels, larger=Levels, buckets=list)
     cdef int _sj_make_room(self, long long expiration_ms) except -1
 
+    @cython.locals(number="long long")
     cdef int _sj_grow(self, Levels levels, Levels larger, list buckets) except -1
 
     cdef int _sj_place(self, TimerTask task, long long expiration_ms) except -1
@@ -51,5 +52,5 @@ cdef class TimingWheel:
 
     cdef int _sj_leave(self, TimerTask task) except -1
 
-    @cython.locals(earliest_ms="long long", number="long long")
+    @cython.locals(earliest_ms="long long", number="long long", bucket=TimerTaskList)
     cdef int _sj_put(self, TimerTask task, long long expiration_ms) except -1

@@ -39,7 +39,7 @@ from sojourn._alike import already_initialised, not_copied, not_initialised, sta
 from sojourn._guard import GUARD
 
 if cython.compiled:
-    from cython.cimports.sojourn.levels import EMPTY, NEVER, Levels
+    from cython.cimports.sojourn.levels import EMPTY, Levels
     from cython.cimports.sojourn.millis import checked_ms
     from cython.cimports.sojourn.task import (
         TaskCounter,
@@ -49,12 +49,13 @@ if cython.compiled:
         first,
         is_empty,
         link,
+        new_list,
         pop,
         release_callback,
         unlink,
     )
 else:
-    from sojourn.levels import EMPTY, NEVER, Levels
+    from sojourn.levels import EMPTY, Levels
     from sojourn.millis import checked_ms
     from sojourn.task import (
         TaskCounter,
@@ -64,6 +65,7 @@ else:
         first,
         is_empty,
         link,
+        new_list,
         pop,
         release_callback,
         unlink,
@@ -128,17 +130,19 @@ class TimingWheel:
 
     __slots__ = ("_sj_buckets", "_sj_counter", "_sj_levels", "_sj_room_ms")
 
-    _sj_buckets: list[TimerTaskList]  # none at first, then those of all levels
+    _sj_buckets: list[Any]  # a TimerTaskList for each bucket of all levels, None before first use
     _sj_counter: TaskCounter
     _sj_levels: Levels
+    _sj_room_ms: int  # what expires before this has a level and a bucket
 
     def __init__(self, tick_ms: int = 1, wheel_size: int = 20, start_ms: int = 0) -> None:
-        if self._sj_levels is not None:
+        before: Any = self._sj_levels
+        if before is not None:
             raise already_initialised(self)
         levels = Levels(*checked_shape(tick_ms, wheel_size, start_ms))
         self._sj_counter = TaskCounter()
-        self._sj_buckets = []
-        self._sj_room_ms = NEVER  # what expires before this has a level and a bucket
+        self._sj_buckets = [None] * levels.size
+        self._sj_room_ms = levels.end_ms()
         self._sj_levels = levels
 
     def add(self, task: TimerTask, expiration_ms: int) -> bool:
@@ -165,7 +169,7 @@ class TimingWheel:
             raise not_initialised(self)
         now_ms = checked_ms(now_ms, "now_ms")
         # On its way to the caller a due task stands in a list, where it can be cancelled or moved.
-        due = TimerTaskList(self._sj_counter, True)
+        due = new_list(self._sj_counter, True)
         tasks: list[TimerTask] = []
         while self._sj_expire(now_ms, due, 1):
             task = pop(due)
@@ -226,22 +230,22 @@ class TimingWheel:
         while expiration_ms >= self._sj_room_ms:
             levels = larger = self._sj_levels
             buckets = self._sj_buckets
-            if expiration_ms >= levels.end_ms() or not buckets:
+            if expiration_ms >= levels.end_ms():
                 larger = levels.spanning(expiration_ms)
-                buckets = list(buckets)
-                while len(buckets) < larger.count * larger.size:
-                    buckets.append(TimerTaskList(self._sj_counter, False))
+                buckets = [None] * (larger.count * larger.size)
             self._sj_grow(levels, larger, buckets)
 
     # The atomic steps. They make no object that the collector counts.
 
-    def _sj_grow(self, levels: Levels, larger: Levels, buckets: list[TimerTaskList]) -> None:
+    def _sj_grow(self, levels: Levels, larger: Levels, buckets: list[Any]) -> None:
         """Go on with the larger levels, unless they have been replaced meanwhile."""
         if self._sj_levels is levels:
             if larger is not levels:
                 larger.take_over(levels)
-                self._sj_levels = larger
+                for number in range(levels.count * levels.size):
+                    buckets[number] = self._sj_buckets[number]
                 self._sj_buckets = buckets
+                self._sj_levels = larger
             self._sj_room_ms = larger.end_ms()
 
     def _sj_place(self, task: TimerTask, expiration_ms: int) -> int:
@@ -291,7 +295,7 @@ class TimingWheel:
     def _sj_drain(self, dropped: list[object]) -> None:
         """Cancel everything; the callbacks go to the caller, to be dropped after the step."""
         for bucket in self._sj_buckets:
-            while not is_empty(bucket):
+            while bucket is not None and not is_empty(bucket):
                 task = first(bucket)
                 dropped.append(release_callback(task))
                 unlink(task)
@@ -306,10 +310,10 @@ class TimingWheel:
             seen.append(self._sj_levels.ticks_ms[level])
             seen.append(self._sj_levels.intervals_ms[level])
             seen.append(self._sj_levels.currents_ms[level])
-            for index in range(self._sj_levels.size if self._sj_buckets else 0):
+            for index in range(self._sj_levels.size):
                 number = level * self._sj_levels.size + index
                 bucket = self._sj_buckets[number]
-                if not is_empty(bucket):
+                if bucket is not None and not is_empty(bucket):
                     seen.append(index)
                     seen.append(self._sj_levels.starts_ms(number))
                     at = bucket._sj_next
@@ -338,7 +342,10 @@ class TimingWheel:
         number = self._sj_levels.place(expiration_ms)
         if number < 0:
             return DUE
-        link(self._sj_buckets[number], task)
+        bucket = self._sj_buckets[number]
+        if bucket is None:  # to make one is no risk: the collector does not count it
+            bucket = self._sj_buckets[number] = new_list(self._sj_counter, False)
+        link(bucket, task)
         return EARLIEST if self._sj_levels.earliest_ms < earliest_ms else WAITING
 
 
