@@ -6,9 +6,12 @@ import os
 import re
 import subprocess
 import sys
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 import sojourn
 
@@ -118,6 +121,42 @@ def test_one_deadline_serves_several_futures() -> None:
     assert told[:2] == ["merged [9, 16, 25], failed []", "all in time: True"]
     assert told[2:4] == ["merged [9, 16], failed ['TimeoutError']", "all in time: False"]
     assert told[-1] == "threads left: 0"
+
+
+def test_every_order_is_paid_or_expires_and_the_server_stops() -> None:
+    told = run("prometheus", "--seconds", "1", "--port", "0").splitlines()
+    assert re.fullmatch(r"for 1 s: http://127\.0\.0\.1:\d+/metrics", told[0])
+    ends = number("= paid", told[1]), number("expired", told[1]), number("at the end", told[1])
+    assert number("orders", told[1]) == sum(ends)
+    assert min(ends) > 0
+
+
+def test_prometheus_can_scrape_the_orders_as_they_end() -> None:
+    """Over HTTP, as often as it takes for the orders to be seen ending."""
+    command = [sys.executable, "-W", "error", "-m", "examples.prometheus", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--seconds", "30"], cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8"
+    ) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().split()[-1]
+            give_up_s = time.monotonic() + 20
+            seen: dict[str, float] = {}
+            while seen.get("sojourn_purgatory_expired_total", 0) < 3:
+                assert time.monotonic() < give_up_s, seen
+                with urllib.request.urlopen(address, timeout=10) as page:
+                    assert page.headers["Content-Type"].startswith("text/plain; version=")
+                    families = list(text_string_to_metric_families(page.read().decode()))
+                samples = [sample for family in families for sample in family.samples]
+                now = {s.name: s.value for s in samples if s.name.startswith("sojourn_")}
+                counters = {name for name in seen if name.endswith(("_total", "_count", "_sum"))}
+                assert {name for name in counters if now[name] < seen[name]} == set()
+                seen = now
+        finally:
+            process.terminate()
+    assert seen["sojourn_purgatory_completed_total"] > 0
+    assert seen["sojourn_purgatory_waiting_seconds_sum"] > 0
+    assert seen["sojourn_timer_waiting"] >= 0
 
 
 def test_three_clients_in_one_group_read_a_topic_once() -> None:

@@ -35,9 +35,9 @@ def _free_for_others(lock: LockedTask) -> bool:
     answers: list[bool] = []
 
     def look() -> None:
-        answers.append(bool(lock.try_acquire()))
+        answers.append(bool(lock._sj_try_acquire()))
         if answers[0]:
-            lock.release()
+            lock._sj_release()
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -47,42 +47,42 @@ def _free_for_others(lock: LockedTask) -> bool:
 
 def test_its_own_thread_may_take_it_again() -> None:
     lock = LockedTask(0)
-    lock.acquire()
-    lock.acquire()
-    assert lock.try_acquire()
+    lock._sj_acquire()
+    lock._sj_acquire()
+    assert lock._sj_try_acquire()
     for _ in range(3):
         assert not _free_for_others(lock)
-        lock.release()
+        lock._sj_release()
     assert _free_for_others(lock)
 
 
 def test_another_thread_that_tries_is_told_no_and_does_not_wait() -> None:
     lock = LockedTask(0)
     assert _free_for_others(lock)
-    lock.acquire()
+    lock._sj_acquire()
     assert not _free_for_others(lock)
-    lock.release()
+    lock._sj_release()
     assert _free_for_others(lock)
 
 
 def test_all_who_wait_get_it_when_it_is_let_go() -> None:
     lock = LockedTask(0)
-    lock.acquire()
+    lock._sj_acquire()
     waiting = threading.Semaphore(0)
     got: list[int] = []
 
     def wait() -> None:
         waiting.release()
-        lock.acquire()
+        lock._sj_acquire()
         got.append(threading.get_ident())
-        lock.release()
+        lock._sj_release()
 
     threads = [threading.Thread(target=wait, daemon=True) for _ in range(5)]
     for thread in threads:
         thread.start()
         assert waiting.acquire(timeout=WAIT_S)
     assert got == []
-    lock.release()
+    lock._sj_release()
     for thread in threads:
         thread.join(WAIT_S)
     assert len(set(got)) == 5
@@ -99,11 +99,11 @@ def test_one_thread_at_a_time_holds_it() -> None:
         nonlocal total
         for turn in range(30_000):
             if turn % 3 == 0:
-                while not lock.try_acquire():
+                while not lock._sj_try_acquire():
                     pass
             else:
-                lock.acquire()
-            lock.acquire()  # again
+                lock._sj_acquire()
+            lock._sj_acquire()  # again
             inside.append(1)
             assert len(inside) == 1
             before = total
@@ -111,8 +111,8 @@ def test_one_thread_at_a_time_holds_it() -> None:
                 pass
             total = before + 1
             inside.pop()
-            lock.release()
-            lock.release()
+            lock._sj_release()
+            lock._sj_release()
 
     _in_threads(4, work)
     assert total == 4 * 30_000
@@ -134,25 +134,25 @@ def test_no_wake_up_is_lost_over_twenty_thousand_hand_offs() -> None:
     def take() -> None:
         nonlocal hand_offs
         coming.put(None)
-        lock.acquire()
+        lock._sj_acquire()
         hand_offs += 1
         taken.put(None)
 
     def let_go() -> None:
         coming.get()
-        lock.release()
+        lock._sj_release()
         taken.get()
 
     def play(starts: bool) -> None:
         if starts:
-            lock.acquire()
+            lock._sj_acquire()
         for turn in range(20_000):
             if starts == (turn % 2 == 0):
                 let_go()
             else:
                 take()
         if starts:
-            lock.release()
+            lock._sj_release()
 
     players = [
         threading.Thread(target=play, args=(starts,), daemon=True) for starts in (True, False)
@@ -177,13 +177,13 @@ def test_waiting_threads_pass_the_lock_on_however_they_pile_up() -> None:
     def work() -> None:
         nonlocal taken
         for _ in range(25_000):
-            lock.acquire()
+            lock._sj_acquire()
             try:
                 taken += 1
                 for _ in range(30):  # long enough for the others to find it taken
                     pass
             finally:
-                lock.release()
+                lock._sj_release()
 
     _in_threads(8, work)
     assert taken == 200_000

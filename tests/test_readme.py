@@ -17,6 +17,7 @@ import pytest
 import sojourn
 import sojourn.aio
 import sojourn.errors
+import sojourn.metrics
 import sojourn.replay
 import sojourn.spark
 
@@ -40,7 +41,10 @@ def blocks(name: str) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("code", "page", "line"),
-    blocks("README.md") + blocks("docs/guide.md") + blocks("docs/data.md"),
+    blocks("README.md")
+    + blocks("docs/guide.md")
+    + blocks("docs/data.md")
+    + blocks("docs/metrics.md"),
 )
 def test_the_code_on_the_page_runs(
     code: str,
@@ -104,7 +108,8 @@ def sections() -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "module", [sojourn, sojourn.aio, sojourn.errors, sojourn.replay, sojourn.spark]
+    "module",
+    [sojourn, sojourn.aio, sojourn.errors, sojourn.metrics, sojourn.replay, sojourn.spark],
 )
 def test_every_public_name_has_a_section_in_the_api_page(module: types.ModuleType) -> None:
     names = public(module)

@@ -10,19 +10,25 @@ have no names that Python could see, and interpreted ones must not collide with 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sojourn.errors import AlreadyInitialised, NotInitialised, WrongType
 
 
-def start_out(cls: Any, **fields: Any) -> None:
-    """Make new objects of an interpreted class begin with these fields, before `__init__`."""
+def start_out(cls: Any, fresh: dict[str, Callable[[], Any]] | None = None, **fields: Any) -> None:
+    """Make new objects of an interpreted class begin with these fields, before `__init__`.
+
+    `fresh` names fields that get a new object each.
+    """
     make = cls.__new__
 
     def new(kind: Any, *_: Any, **__: Any) -> Any:
         made = make(kind)
         for name, value in fields.items():
             setattr(made, name, value)
+        for name, factory in (fresh or {}).items():
+            setattr(made, name, factory())
         return made
 
     cls.__new__ = staticmethod(new)
@@ -46,4 +52,4 @@ def already_initialised(thing: object) -> AlreadyInitialised:
 def not_copied(thing: object) -> WrongType:
     """The error for an object that is to be copied or pickled."""
     name = type(thing).__name__
-    return WrongType(f"a {name} cannot be copied or pickled: it stands for one wait; make a new one")
+    return WrongType(f"a {name} cannot be copied or pickled: it has one life; make a new one")

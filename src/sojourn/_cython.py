@@ -8,6 +8,7 @@ _Class = TypeVar("_Class", bound=type)
 _Thing = TypeVar("_Thing")
 
 compiled = False
+NULL = None
 nogil = nullcontext()
 
 

@@ -22,6 +22,7 @@ class HistogramSnapshot:
     count: int
     mean_ms: float
     max_ms: float
+    total_us: int
     counts: tuple[int, ...]
 
     def percentile_ms(self, percent: float) -> float:
@@ -71,6 +72,7 @@ class Histogram:
             self._count,
             self._total_us / self._count / 1000 if self._count else 0.0,
             self._max_us / 1000,
+            self._total_us,
             tuple(self._counts),
         )
 

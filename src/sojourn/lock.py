@@ -2,7 +2,7 @@
 
 Compiled, the GIL makes "is it free? then it is mine" one step, so taking a free lock touches
 no operating system lock at all. A thread that finds it taken waits at a gate (an ordinary lock
-that is closed); whoever lets the lock go opens the gate, and all who waited try again:
+that is closed); whoever releases the lock opens the gate, and all who waited try again:
 
     1. A holds the lock.  B finds it taken, sets up a closed gate and waits there, GIL released.
     2. A releases: takes the gate off the lock, opens it.
@@ -21,6 +21,8 @@ except ImportError:  # pragma: no cover - depends on what is installed
 import threading
 from typing import Any
 
+from sojourn._alike import start_out
+
 if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
     from cython.cimports.sojourn.task import TimerTask
@@ -35,21 +37,25 @@ else:
 class LockedTask(TimerTask):
     """A timer task and a lock, in one object, since there may be millions of them.
 
-    The thread that has the lock may take it again; let it go as often as you took it.
+    The thread that has the lock may take it again; release it as often as you took it. A lock of
+    the user's may take its place (`_sj_foreign`); it then stands where the gate would.
     """
 
-    __slots__ = ("_sj_depth", "_sj_gate", "_sj_owner")
+    __slots__ = ("_sj_depth", "_sj_foreign", "_sj_gate", "_sj_owner")
 
+    _sj_owner: int
+    _sj_depth: int
     _sj_gate: Any
+    _sj_foreign: bool
 
-    def __init__(self, delay_ms: int) -> None:
-        TimerTask.__init__(self, delay_ms)
-        self._sj_gate = None if cython.compiled else threading.RLock()
-        self._sj_owner = 0
-        self._sj_depth = 0
+    def _sj_try_acquire(self) -> bool:
+        """Take the lock if no other thread has it; say whether we have it now.
 
-    def try_acquire(self) -> bool:
-        """Take the lock if no other thread has it; say whether we have it now."""
+        A lock of the user's may be held by anybody for any reason, so there we wait for it.
+        """
+        if self._sj_foreign:
+            self._sj_gate.acquire()
+            return True
         if not cython.compiled:
             return self._sj_gate.acquire(blocking=False)  # type: ignore[no-any-return]
         me = get_ident()
@@ -59,28 +65,33 @@ class LockedTask(TimerTask):
         self._sj_depth += 1
         return True
 
-    def acquire(self) -> None:
+    def _sj_acquire(self) -> None:
         """Take the lock, waiting for it if need be."""
-        if not cython.compiled:
+        if self._sj_foreign or not cython.compiled:
             self._sj_gate.acquire()
-        while cython.compiled and not self.try_acquire():
-            fresh = threading.Lock()
-            fresh.acquire()
-            if self._sj_depth == 0:  # let go while the gate was being built
-                continue
-            if self._sj_gate is None:
-                self._sj_gate = fresh
-            gate = self._sj_gate
-            gate.acquire()
-            gate.release()
+        else:
+            while not self._sj_try_acquire():
+                fresh = threading.Lock()
+                fresh.acquire()
+                if self._sj_depth == 0:  # released while the gate was being built
+                    continue
+                if self._sj_gate is None:
+                    self._sj_gate = fresh
+                gate = self._sj_gate
+                gate.acquire()
+                gate.release()
 
-    def release(self) -> None:
-        """Let the lock go once."""
+    def _sj_release(self) -> None:
+        """Release the lock once."""
         gate = self._sj_gate
-        if not cython.compiled:
+        if self._sj_foreign or not cython.compiled:
             gate.release()
         else:
             self._sj_depth -= 1
             if self._sj_depth == 0 and gate is not None:
                 self._sj_gate = None
                 gate.release()
+
+
+if not cython.compiled:
+    start_out(LockedTask, {"_sj_gate": threading.RLock}, _sj_foreign=False)

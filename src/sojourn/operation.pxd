@@ -1,4 +1,5 @@
 cimport cython
+from cpython.object cimport PyObject
 
 from sojourn.lock cimport LockedTask
 
@@ -9,51 +10,69 @@ cdef int CANCELLED
 
 
 cdef class Keeper:
-    cdef int ended(self, DelayedOperation operation) except -1
-    cdef int failed(self, DelayedOperation operation) except -1
-    cdef bint give_up(self, DelayedOperation operation) except -1
+    cdef int _sj_on_end(self, DelayedOperation operation) except -1
+    cdef int _sj_on_error(self, DelayedOperation operation) except -1
+    cdef bint _sj_cancel(self, DelayedOperation operation, object why) except -1
+    cdef object _sj_before_expiry(self, DelayedOperation operation)
 
 
-cdef class Watch:
-    cdef Watch _sj_next
-    cdef Watch _sj_prev
-    cdef Watch _sibling
-    cdef object _key
-    cdef DelayedOperation _operation
-    cdef bint _is_first
+cdef class Keeping:
+    cdef PyObject* keeper
+
+
+@cython.locals(keeping=Keeping)
+cdef Keeper keeper_of(DelayedOperation operation)
+
+
+@cython.locals(keeping=Keeping)
+cdef Keeping new_keeping(Keeper keeper)
+
+
+cpdef object state_of(DelayedOperation operation)
+cpdef object error_of(DelayedOperation operation)
+cpdef object is_cancelled(DelayedOperation operation)
 
 
 cdef class DelayedOperation(LockedTask):
+    cdef signed char _sj_state
+    cdef signed char _sj_again
+    cdef signed char _sj_armed
+    cdef signed char _sj_ended_in_try
+    cdef signed char _sj_probed
+    cdef int _sj_places
+    cdef int _sj_missing
     cdef object __weakref__
-    cdef int _sj_state
-    cdef bint _sj_again
-    cdef bint _sj_armed
-    cdef bint _sj_ended_in_try
     cdef long _sj_trier
-    cdef object _sj_lock
-    cdef Keeper _sj_keeper
-    cdef Watch _sj_watches
+    cdef Keeping _sj_keeping
     cdef long long _sj_started_us
     cdef long long _sj_stay
     cdef object _sj_future
     cdef object _sj_error
 
-    cdef int enter(self) except -1
-    cdef int leave(self) except -1
-
     @cython.locals(completed=bint, outer=long)
-    cdef bint attempt(self) except -1
+    cdef bint _sj_attempt(self) except -1
+
+    @cython.locals(outer=long)
+    cdef bint _sj_holds(self) except -1
 
     @cython.locals(me=long)
-    cdef bint signalled(self, Keeper keeper) except -1
+    cdef bint _sj_on_signal(self, Keeper keeper) except -1
 
-    @cython.locals(completed=bint)
-    cdef bint try_again(self, bint completed) except -1
+    cdef bint _sj_try_again(self, bint completed) except -1
 
-    cdef bint end(self, int state) except -1
-    cdef object _failed(self, str where, object error)
+    @cython.locals(me=long, keeper=Keeper)
+    cdef bint _sj_end(self, int state) except -1
+
+    cdef int _sj_finish(self) except -1
+
+    @cython.locals(keeper=Keeper)
+    cdef object _sj_fail(self, str where, object error)
+
+    cdef object _sj_settle(self)
+    cpdef object _sj_on_cancel(self, object why)
 
 
 @cython.locals(me=long)
 cdef bint claim(DelayedOperation operation, int state) except -1
+
 cdef object take_future(DelayedOperation operation)

@@ -16,12 +16,15 @@ deadlock with, the threads that bring news (KAFKA-8334). It leaves a mark instea
 thread that is trying tries once more before it is done (KAFKA-6653):
 
     1. A is inside try_complete and has already looked at the condition: not yet.
-    2. B makes the condition true and signals. It sets `_sj_again`, fails to get the lock, goes on.
-    3. A lets go of the lock, sees `_sj_again`, takes the lock and tries again: completed.
+    2. B makes the condition true and signals. It sets `again`, fails to get the lock, goes on.
+    3. A releases the lock, sees `again`, takes the lock and tries again: completed.
 
-The mark is set before the lock is tried, and looked at after the lock is let go of, so one of
+The mark is set before the lock is tried, and looked at after the lock is released, so one of
 the two threads always sees the other. A lock of the user's own may be held by anybody for any
 reason, so there the signal waits for it.
+
+An operation that waits for progress (progress.py) has no `try_complete` to call: its purgatory
+counts the requirements that are missing, and ends it when none is.
 """
 
 from __future__ import annotations
@@ -35,28 +38,32 @@ from collections.abc import Callable
 from concurrent.futures import InvalidStateError
 from typing import Any, Protocol
 
+from sojourn._alike import not_initialised, start_out
 from sojourn._guard import GUARD
 from sojourn._log import log, shown
-from sojourn.errors import WrongType
+from sojourn.errors import AlreadyWaiting, WrongType
 
 if cython.compiled:
+    from cython.cimports.cpython.object import PyObject
     from cython.cimports.cpython.pythread import (
         PyThread_get_thread_ident as get_ident,
     )
     from cython.cimports.sojourn.lock import LockedTask
     from cython.cimports.sojourn.millis import checked_ms
-    from cython.cimports.sojourn.task import detach, unlink
+    from cython.cimports.sojourn.task import OVERRIDDEN, detach, unlink, waits_already
 else:
     from threading import get_ident
 
     from sojourn.lock import LockedTask
     from sojourn.millis import checked_ms
-    from sojourn.task import detach, unlink
+    from sojourn.task import OVERRIDDEN, detach, unlink, waits_already
 
 PENDING = 0
 COMPLETED = 1
 EXPIRED = 2
 CANCELLED = 3
+
+_STATES = ("pending", "completed", "expired", "cancelled")
 
 
 class Lock(Protocol):
@@ -72,31 +79,89 @@ class Keeper:
 
     __slots__ = ()
 
-    def ended(self, operation: DelayedOperation) -> None:
-        """The operation has just completed or expired; let go of it."""
+    def _sj_on_end(self, operation: DelayedOperation) -> None:
+        """The operation has just completed or expired; remove it."""
 
-    def failed(self, operation: DelayedOperation) -> None:
+    def _sj_on_error(self, operation: DelayedOperation) -> None:
         """A callback of the operation raised."""
 
-    def give_up(self, operation: DelayedOperation) -> bool:
+    def _sj_cancel(self, operation: DelayedOperation, why: BaseException | None) -> bool:
         """Cancel the operation; say whether it was waiting here."""
         return False
 
+    def _sj_before_expiry(self, operation: DelayedOperation) -> None:
+        """The operation's time is up, and it is about to expire."""
 
-@cython.freelist(256)
+
 @cython.no_gc
 @cython.cclass
-class Watch:
-    """One operation's place in the circle of those that watch one key."""
+class Keeping:
+    """Stands for a keeper in the operations that wait there, and does not keep it alive.
 
-    __slots__ = ("_is_first", "_key", "_sj_next", "_operation", "_sj_prev", "_sibling")
+    Compiled, operations that wait are hidden from the garbage collector. If each held a reference
+    to its purgatory, the collector would take the purgatory for one that somebody still needs.
+    """
 
-    _sj_next: Any  # in the key's circle
-    _sj_prev: Any
-    _key: Any
-    _is_first: bool  # of its circle
-    _sibling: Any  # the operation's next watch
-    _operation: Any
+    __slots__ = ("keeper",)
+
+    keeper: Any  # compiled: its address, or NULL when it is gone
+
+
+def keeper_of(operation: DelayedOperation) -> Keeper | None:
+    """Return the purgatory in which the operation waits, or last waited; None if it is gone."""
+    keeping = operation._sj_keeping
+    if keeping is None:
+        return None
+    if not cython.compiled:
+        return keeping.keeper  # type: ignore[no-any-return]
+    if keeping.keeper is cython.NULL or keeping.keeper.ob_refcnt == 0:
+        return None
+    return cython.cast(Keeper, keeping.keeper)
+
+
+def new_keeping(keeper: Keeper) -> Keeping:
+    """Make what stands for the keeper."""
+    keeping = Keeping.__new__(Keeping)
+    if cython.compiled:
+        keeping.keeper = cython.cast(cython.pointer(PyObject), keeper)
+    else:
+        keeping.keeper = keeper
+    return keeping
+
+
+class Shown:
+    """Shows something of an operation under a name that a subclass may use for its own.
+
+    Having no `__set__`, it gives way to an attribute of the same name.
+    """
+
+    def __init__(self, look: Callable[[DelayedOperation], Any]) -> None:
+        self._look = look
+        self.__doc__ = look.__doc__
+
+    def __get__(self, operation: DelayedOperation | None, kind: type | None = None) -> Any:
+        return self if operation is None else self._look(operation)
+
+
+def state_of(operation: DelayedOperation) -> str:
+    """Where the operation stands: "pending", "completed", "expired" or "cancelled"."""
+    if operation._sj_run is None:
+        raise not_initialised(operation)
+    return _STATES[operation._sj_state]
+
+
+def error_of(operation: DelayedOperation) -> BaseException | None:
+    """What a callback of the operation raised; None if none has."""
+    if operation._sj_run is None:
+        raise not_initialised(operation)
+    return operation._sj_error  # type: ignore[no-any-return]
+
+
+def is_cancelled(operation: DelayedOperation) -> bool:
+    """Whether the operation was cancelled, and not completed or submitted again since."""
+    if operation._sj_run is None:
+        raise not_initialised(operation)
+    return operation._sj_state == CANCELLED
 
 
 class DelayedOperation(LockedTask):
@@ -111,6 +176,7 @@ class DelayedOperation(LockedTask):
 
     `lock` takes the place of the operation's own re-entrant lock. A callback that raises is
     logged and counted, the operation is ended all the same, and its future gets the error.
+    Names that begin with `_sj_` are Sojourn's; a subclass may use any other.
     """
 
     __slots__ = (
@@ -120,38 +186,47 @@ class DelayedOperation(LockedTask):
         "_sj_ended_in_try",
         "_sj_error",
         "_sj_future",
-        "_sj_keeper",
-        "_sj_lock",
+        "_sj_keeping",
+        "_sj_missing",
+        "_sj_places",
+        "_sj_probed",
         "_sj_started_us",
         "_sj_state",
         "_sj_stay",
         "_sj_trier",
-        "_sj_watches",
     )
 
-    _sj_lock: Any  # the user's, or None
-    _sj_watches: Any
+    _sj_state: int
+    _sj_again: bool
+    _sj_armed: bool  # its timeout runs
+    _sj_ended_in_try: bool
+    _sj_trier: int  # the thread inside try_complete; 0 for none
+    _sj_keeping: Any
     _sj_future: Any
-    _sj_keeper: Any
+    _sj_error: Any
+    _sj_started_us: int
+    _sj_stay: int  # counts its submissions and cancellations
+    _sj_places: int  # the first of its places in the purgatory; 0 for none
+    _sj_missing: int  # waiting for progress: how many requirements must still come to hold
+    _sj_probed: int  # while its condition is only looked at: 1, and 2 once it was seen to hold
+
+    state: Any = Shown(state_of)
+    error: Any = Shown(error_of)
+    is_cancelled: Any = Shown(is_cancelled)
 
     def __init__(self, timeout_ms: int, lock: Lock | None = None) -> None:
-        self._sj_delay_ms = checked_ms(timeout_ms, "timeout_ms")
-        if lock is not None and not (hasattr(lock, "acquire") and hasattr(lock, "release")):
-            raise WrongType(f"lock must have acquire() and release(), got {lock!r}")
-        self._sj_lock = lock
-        if not cython.compiled:  # a compiled object starts out like this
-            LockedTask.__init__(self, self._sj_delay_ms)
-            self._sj_state = PENDING
-            self._sj_again = False
-            self._sj_armed = False
-            self._sj_ended_in_try = False
-            self._sj_trier = 0
-            self._sj_keeper = None
-            self._sj_watches = None
-            self._sj_started_us = 0
-            self._sj_stay = 0
-            self._sj_future = None
-            self._sj_error: BaseException | None = None
+        if self._sj_state != PENDING:
+            raise AlreadyWaiting(f"{shown(self)} has ended or was cancelled; make a new one")
+        if self._sj_list is not None or self._sj_places:
+            raise waits_already(self)
+        timeout_ms = checked_ms(timeout_ms, "timeout_ms")
+        if lock is not None:
+            if not (hasattr(lock, "acquire") and hasattr(lock, "release")):
+                raise WrongType(f"lock must have acquire() and release(), got {lock!r}")
+            self._sj_gate = lock
+            self._sj_foreign = True
+        self._sj_delay_ms = timeout_ms
+        self._sj_run = OVERRIDDEN
 
     # The user's.
 
@@ -172,17 +247,31 @@ class DelayedOperation(LockedTask):
 
     @property
     def timeout_ms(self) -> int:
-        """How long the operation waits at most."""
+        """How long the operation waits at most. Set it only while the operation does not wait."""
+        if self._sj_run is None:
+            raise not_initialised(self)
         return self._sj_delay_ms
+
+    @timeout_ms.setter
+    def timeout_ms(self, timeout_ms: int) -> None:
+        if self._sj_run is None:
+            raise not_initialised(self)
+        if self._sj_list is not None or self._sj_places:
+            raise waits_already(self)
+        self._sj_delay_ms = checked_ms(timeout_ms, "timeout_ms")
 
     @property
     def is_completed(self) -> bool:
         """Whether the operation has ended, completed or expired."""
+        if self._sj_run is None:
+            raise not_initialised(self)
         return self._sj_state == COMPLETED or self._sj_state == EXPIRED
 
     @property
     def is_expired(self) -> bool:
         """Whether the operation ended because its time ran out; known before `on_complete`."""
+        if self._sj_run is None:
+            raise not_initialised(self)
         return self._sj_state == EXPIRED
 
     def force_complete(self) -> bool:
@@ -190,68 +279,66 @@ class DelayedOperation(LockedTask):
 
         Exactly one caller ever gets True. Cancels the timeout, then calls `on_complete`.
         """
-        return self.end(COMPLETED)
+        if self._sj_run is None:
+            raise not_initialised(self)
+        return self._sj_end(COMPLETED)
 
     def safe_try_complete(self) -> bool:
         """Try to complete the operation under its lock; say whether we did."""
+        if self._sj_run is None:
+            raise not_initialised(self)
         completed = False
-        self.enter()
+        self._sj_acquire()
         try:
-            completed = self.attempt()
+            completed = self._sj_attempt()
         finally:
-            self.leave()
-            completed = self.try_again(completed)
+            self._sj_release()
+            completed = self._sj_try_again(completed)
         return completed
 
     def safe_try_complete_or_else(self, action: Callable[[], object]) -> bool:
         """Try; if that fails run the action and try again, all under the operation's lock."""
+        if self._sj_run is None:
+            raise not_initialised(self)
         completed = False
-        self.enter()
+        self._sj_acquire()
         try:
-            completed = self.attempt()
+            completed = self._sj_attempt()
             if not completed:
                 action()
-                completed = self.attempt()
+                completed = self._sj_attempt()
         finally:
-            self.leave()
-            completed = self.try_again(completed)
+            self._sj_release()
+            completed = self._sj_try_again(completed)
         return completed
 
     def cancel(self) -> bool:
         """Stop waiting, without completing; say whether the operation was waiting."""
+        if self._sj_run is None:
+            raise not_initialised(self)
         if not cython.compiled and GUARD.held_here():
             GUARD.put_off(self.cancel)
-            return self._sj_keeper is not None or self._sj_list is not None
-        keeper = self._sj_keeper
+            return self._sj_places != 0 or self._sj_list is not None
+        keeper = keeper_of(self)
         if keeper is not None:
-            return bool(keeper.give_up(self))
+            return keeper._sj_cancel(self, None)
         return detach(self) is not None
 
     def run(self) -> None:
         """Expire: the timer calls this at the deadline."""
-        self.end(EXPIRED)
+        if self._sj_run is None:
+            raise not_initialised(self)
+        keeper = keeper_of(self)
+        if keeper is not None:
+            keeper._sj_before_expiry(self)
+        self._sj_end(EXPIRED)
 
     def __repr__(self) -> str:
-        state = ("pending", "completed", "expired", "cancelled")[self._sj_state]
-        return f"<{type(self).__name__} timeout_ms={self._sj_delay_ms} {state}>"
+        return f"<{type(self).__name__} timeout_ms={self._sj_delay_ms} {_STATES[self._sj_state]}>"
 
     # For the purgatory.
 
-    def enter(self) -> None:
-        """Take the operation's lock."""
-        if self._sj_lock is None:
-            self.acquire()
-        else:
-            self._sj_lock.acquire()
-
-    def leave(self) -> None:
-        """Let go of the operation's lock."""
-        if self._sj_lock is None:
-            self.release()
-        else:
-            self._sj_lock.release()
-
-    def attempt(self) -> bool:
+    def _sj_attempt(self) -> bool:
         """Call try_complete, if the operation still waits; the lock is held."""
         if self._sj_state != PENDING:
             return False
@@ -263,64 +350,88 @@ class DelayedOperation(LockedTask):
             if self._sj_state != PENDING:
                 completed = self._sj_ended_in_try
             elif completed:
-                completed = self.end(COMPLETED)
+                completed = self._sj_end(COMPLETED)
         except BaseException as error:
-            interrupt = self._failed("try_complete", error)
-            completed = self.end(COMPLETED)
+            interrupt = self._sj_fail("try_complete", error)
+            completed = self._sj_end(COMPLETED)
             if interrupt is not None:
                 raise
         finally:
             self._sj_trier = outer
         return completed
 
-    def signalled(self, keeper: Keeper) -> bool:
+    def _sj_holds(self) -> bool:
+        """Look at the condition without completing; False also if another thread is trying."""
+        if not self._sj_try_acquire():
+            return False
+        outer = self._sj_trier
+        self._sj_trier = get_ident()
+        self._sj_probed = 1
+        try:
+            return bool(self.try_complete()) or self._sj_probed == 2
+        except Exception as error:
+            self._sj_fail("try_complete", error)
+            return False
+        finally:
+            self._sj_probed = 0
+            self._sj_trier = outer
+            self._sj_release()
+
+    def _sj_on_signal(self, keeper: Keeper) -> bool:
         """A key has news: try, or leave a mark for the thread that is trying."""
-        if self._sj_keeper is not keeper:
+        if keeper_of(self) is not keeper:
             return False
         self._sj_again = True
         me = get_ident()
         if self._sj_trier == me:  # its own try brings the news, and looks at the mark at its end
             return False
-        return self.try_again(False)
+        return self._sj_try_again(False)
 
-    def try_again(self, completed: bool) -> bool:
+    def _sj_try_again(self, completed: bool) -> bool:
         """Try for as long as there is news that nobody has tried with."""
         while self._sj_again:
-            if self._sj_lock is not None:
-                self._sj_lock.acquire()
-            elif not self.try_acquire():
-                break  # who has the lock looks at the mark when letting go of it
+            if not self._sj_try_acquire():
+                break  # who has the lock looks at the mark when releasing it
             try:
                 self._sj_again = False
-                if self.attempt():
+                if self._sj_attempt():
                     completed = True
             finally:
-                self.leave()
+                self._sj_release()
         return completed
 
-    def end(self, state: int) -> bool:
+    def _sj_end(self, state: int) -> bool:
         """End the operation in this state unless somebody already has; say whether we did."""
+        me = get_ident()
+        if self._sj_probed and self._sj_trier == me:
+            self._sj_probed = 2
+            return True
         if not claim(self, state):
             return False
-        if self._sj_keeper is not None:
-            self._sj_keeper.ended(self)
+        keeper = keeper_of(self)
+        if keeper is not None:
+            keeper._sj_on_end(self)
+        self._sj_finish()
+        return True
+
+    def _sj_finish(self) -> None:
+        """Call what is to be called once the operation has ended, and tell its future."""
         interrupt: BaseException | None = None
         try:
             self.on_complete()
         except BaseException as error:
-            interrupt = self._failed("on_complete", error)
-        if state == EXPIRED:
+            interrupt = self._sj_fail("on_complete", error)
+        if self._sj_state == EXPIRED:
             try:
                 self.on_expiration()
             except BaseException as error:
-                interrupt = self._failed("on_expiration", error)
+                interrupt = self._sj_fail("on_expiration", error)
         if self._sj_future is not None:
-            self._settle()
+            self._sj_settle()
         if interrupt is not None:
             raise interrupt
-        return True
 
-    def _failed(self, where: str, error: BaseException) -> BaseException | None:
+    def _sj_fail(self, where: str, error: BaseException) -> BaseException | None:
         """Log, count and keep the error; give it back only if it must be raised again."""
         if error is not self._sj_error:
             self._sj_error = error
@@ -330,11 +441,12 @@ class DelayedOperation(LockedTask):
                 where,
                 exc_info=error,
             )
-            if self._sj_keeper is not None:
-                self._sj_keeper.failed(self)
+            keeper = keeper_of(self)
+            if keeper is not None:
+                keeper._sj_on_error(self)
         return error if isinstance(error, (KeyboardInterrupt, SystemExit)) else None
 
-    def _settle(self) -> None:
+    def _sj_settle(self) -> None:
         """Tell the future how it ended."""
         future = take_future(self)
         if future is None or future.done():  # its owner has cancelled it
@@ -350,6 +462,15 @@ class DelayedOperation(LockedTask):
                 future.set_exception(self._sj_error)
         except InvalidStateError:  # cancelled in between
             pass
+
+    def _sj_on_cancel(self, why: BaseException | None) -> None:
+        """The purgatory has cancelled the operation: tell whoever waits for it.
+
+        `why` is what a waiter should be told; None if the operation's owner cancelled it.
+        """
+        future = take_future(self)
+        if future is not None:
+            future.cancel()
 
 
 # The atomic steps.
@@ -368,7 +489,8 @@ def claim(operation: DelayedOperation, state: int) -> bool:
     elif operation._sj_state != PENDING:
         return False
     elif state == EXPIRED and (
-        operation._sj_list is not None or (operation._sj_keeper is not None and not operation._sj_armed)
+        operation._sj_list is not None
+        or (operation._sj_keeping is not None and not operation._sj_armed)
     ):
         return False  # its time was up once, but it was cancelled and waits anew
     operation._sj_state = state
@@ -385,4 +507,20 @@ def take_future(operation: DelayedOperation) -> Any:
 
 
 if not cython.compiled:
+    start_out(
+        DelayedOperation,
+        _sj_state=PENDING,
+        _sj_again=False,
+        _sj_armed=False,
+        _sj_ended_in_try=False,
+        _sj_probed=0,
+        _sj_trier=0,
+        _sj_keeping=None,
+        _sj_places=0,
+        _sj_missing=0,
+        _sj_started_us=0,
+        _sj_stay=0,
+        _sj_future=None,
+        _sj_error=None,
+    )
     GUARD.protect(globals(), "claim", "take_future")

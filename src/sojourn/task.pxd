@@ -2,6 +2,7 @@ cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 
+cdef object OVERRIDDEN
 cdef object RELEASED
 
 
@@ -41,6 +42,8 @@ cdef void unlink(TimerTask task) noexcept
 cdef list tasks_in(TimerTaskList tasks)
 
 @cython.locals(task=TimerTask)
+cdef TimerTask pop_first(TimerTaskList tasks)
+
 cdef TimerTask pop(TimerTaskList tasks)
 
 @cython.locals(task=TimerTask)
@@ -48,3 +51,5 @@ cdef TimerTask new_task(long long delay_ms, object callback)
 
 cdef object detach(TimerTask task)
 cdef object take_callback(TimerTask task)
+cdef object release_callback(TimerTask task)
+cpdef object waits_already(TimerTask task)

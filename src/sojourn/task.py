@@ -6,10 +6,10 @@ needs no search.
 
     TimerTaskList (a bucket)         +-----------------------------------------+
       root of the circle             v                                         |
-      +------+ _sj_next  +--------+ _sj_next  +--------+ _sj_next  +--------+ _sj_next     |
+      +------+ next   +--------+ next   +--------+ next   +--------+ next      |
       | list |------->| task A |------->| task B |------->| task C |-----------+
       +------+<-------+--------+<-------+--------+<-------+--------+
-               _sj_prev     _sj_list = the list it is in, or None when it waits nowhere
+               prev      list = the list it is in, or None when it waits nowhere
 
 A list counts as one reference to each task in it. The links themselves are bare addresses where
 this is compiled: to link or unlink a task then leaves the reference counts of its neighbours
@@ -17,7 +17,9 @@ alone, which lie in cache lines of their own, and most of the cost is in fetchin
 
 A plain TimerTask is 64 bytes and is not tracked by the garbage collector, which makes a million
 of them cheap. The price: a reference circle through its callback cannot be seen by the
-collector, so a task lets go of its callback when it runs or is cancelled.
+collector, so a task releases its callback when it runs or is cancelled.
+
+What users subclass has no natural names of its own: fields begin with `_sj_` (see _alike.py).
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ except ImportError:  # pragma: no cover - depends on what is installed
 from collections.abc import Callable
 from typing import Any
 
+from sojourn._alike import not_copied, not_initialised, start_out
 from sojourn._guard import GUARD
 
 if cython.compiled:
@@ -38,16 +41,23 @@ if cython.compiled:
 else:
     from sojourn.millis import checked_ms
 
-from sojourn.errors import TaskReleased, WrongType
+from sojourn.errors import AlreadyWaiting, TaskReleased, WrongType
 
 
-class _Released:
+class _Mark:
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
     def __repr__(self) -> str:
-        return "released"
+        return self._name
 
 
-# What stands in a task's callback field once the callback has been let go of.
-RELEASED = _Released()
+# What stands in a task's callback field: None until the task is initialised; then a callable,
+# (callable, *arguments), or one of these.
+OVERRIDDEN = _Mark("overridden")  # there is no callback, a subclass has its own run()
+RELEASED = _Mark("released")  # it has run or was cancelled
 
 
 class TaskCounter:
@@ -75,31 +85,40 @@ class TimerTask:
     _sj_next: Any  # links: the address of a TimerTask; without meaning while it waits nowhere
     _sj_prev: Any
     _sj_list: Any  # TimerTaskList, or None
-    _sj_run: Any  # None, a callable, (callable, *arguments) or RELEASED
+    _sj_expiration_ms: int
+    _sj_delay_ms: int
+    _sj_run: Any  # None, OVERRIDDEN, a callable, (callable, *arguments) or RELEASED
 
     def __init__(self, delay_ms: int, run: Callable[[], object] | None = None) -> None:
-        self._sj_delay_ms = checked_ms(delay_ms, "delay_ms")
+        if self._sj_list is not None:
+            raise waits_already(self)
+        delay_ms = checked_ms(delay_ms, "delay_ms")
         if run is not None and not callable(run):
             raise WrongType(f"run must be callable, got {run!r}; or subclass and override run()")
-        self._sj_run = run
-        self._sj_expiration_ms = 0
-        self._sj_list = None
+        self._sj_delay_ms = delay_ms
+        self._sj_run = OVERRIDDEN if run is None else run
 
     def run(self) -> None:
         """Do the work. Called by the timer, off the clock's thread; a subclass overrides this."""
         callback = take_callback(self)
+        if callback is OVERRIDDEN:
+            return
+        if callback is None:
+            raise not_initialised(self)
         if callback is RELEASED:
             raise TaskReleased(
-                "this task has run or was cancelled and let go of its callback; "
+                "this task has run or was cancelled and released its callback; "
                 "make a new TimerTask, or subclass it and override run() to run it again"
             )
         if type(callback) is tuple:
             callback[0](*callback[1:])
-        elif callback is not None:
+        else:
             callback()
 
     def cancel(self) -> bool:
         """Take the task out of its wheel or timer; True if it was waiting, and now never runs."""
+        if self._sj_run is None:
+            raise not_initialised(self)
         if not cython.compiled and GUARD.held_here():
             GUARD.put_off(self.cancel)
             return self._sj_list is not None
@@ -107,20 +126,35 @@ class TimerTask:
 
     @property
     def delay_ms(self) -> int:
-        """The delay the task was made with."""
+        """The task's delay. Set it to give the task another one; it must not wait meanwhile."""
+        if self._sj_run is None:
+            raise not_initialised(self)
         return self._sj_delay_ms
+
+    @delay_ms.setter
+    def delay_ms(self, delay_ms: int) -> None:
+        if self._sj_run is None:
+            raise not_initialised(self)
+        if self._sj_list is not None:
+            raise waits_already(self)
+        self._sj_delay_ms = checked_ms(delay_ms, "delay_ms")
 
     @property
     def expiration_ms(self) -> int | None:
         """When the task is due on its wheel's clock; None while it waits nowhere."""
+        if self._sj_run is None:
+            raise not_initialised(self)
         if self._sj_list is None:
             return None
         return self._sj_expiration_ms
 
     def __repr__(self) -> str:
         waits = "" if self._sj_list is None else f" expiration_ms={self._sj_expiration_ms}"
-        does = "" if self._sj_run is None else f" run={self._sj_run!r}"
+        does = "" if self._sj_run is OVERRIDDEN else f" run={self._sj_run!r}"
         return f"<{type(self).__name__} delay_ms={self._sj_delay_ms}{waits}{does}>"
+
+    def __reduce__(self) -> Any:
+        raise not_copied(self)
 
 
 @cython.no_gc
@@ -133,10 +167,7 @@ class TimerTaskList(TimerTask):
     def __init__(self, counter: TaskCounter, is_ready: bool) -> None:
         self._sj_next = address(self)
         self._sj_prev = address(self)
-        self._sj_list = None
-        self._sj_run = None
-        self._sj_delay_ms = 0
-        self._sj_expiration_ms = 0
+        self._sj_run = OVERRIDDEN
         self._counter = counter
         self._is_ready = is_ready
 
@@ -146,12 +177,24 @@ def new_task(delay_ms: int, callback: Any) -> TimerTask:
     task = TimerTask.__new__(TimerTask)
     task._sj_delay_ms = delay_ms
     task._sj_run = callback
-    task._sj_expiration_ms = 0
-    task._sj_list = None
     return task
 
 
+def waits_already(task: TimerTask) -> AlreadyWaiting:
+    """The error for a task that must not wait, and does."""
+    return AlreadyWaiting(f"this {type(task).__name__} waits already; cancel it first")
+
+
 if not cython.compiled:
+    start_out(
+        TimerTask,
+        _sj_next=None,
+        _sj_prev=None,
+        _sj_list=None,
+        _sj_expiration_ms=0,
+        _sj_delay_ms=0,
+        _sj_run=None,
+    )
 
     def address(task: TimerTask) -> TimerTask:
         return task
@@ -219,16 +262,21 @@ def unlink(task: TimerTask) -> None:
     Py_DECREF(task)
 
 
-# The atomic steps.
-
-
-def pop(tasks: TimerTaskList) -> TimerTask | None:
+def pop_first(tasks: TimerTaskList) -> TimerTask | None:
     """Take the first task out of the list; None when it is empty."""
     if is_empty(tasks):
         return None
     task = first(tasks)
     unlink(task)
     return task
+
+
+# The atomic steps.
+
+
+def pop(tasks: TimerTaskList) -> TimerTask | None:
+    """Take the first task out of the list; None when it is empty."""
+    return pop_first(tasks)
 
 
 def detach(task: TimerTask) -> Any:
@@ -240,17 +288,18 @@ def detach(task: TimerTask) -> Any:
     if task._sj_list is None:
         return None
     unlink(task)
-    callback = task._sj_run
-    if callback is None:
-        return RELEASED
-    task._sj_run = RELEASED
-    return callback
+    return release_callback(task)
 
 
 def take_callback(task: TimerTask) -> Any:
-    """Give the callback to the caller, once; RELEASED after that, None if there never was one."""
+    """Give the callback to the caller, once; RELEASED after that, OVERRIDDEN if there is none."""
+    return release_callback(task)
+
+
+def release_callback(task: TimerTask) -> Any:
+    """A raw step: give back the callback and leave RELEASED in its place, if there is one."""
     callback = task._sj_run
-    if callback is not None:
+    if callback is not OVERRIDDEN and callback is not None:
         task._sj_run = RELEASED
     return callback
 

@@ -21,6 +21,7 @@ cdef class Timer(Driven):
     cdef long long _submitted
     cdef object _driver
     cdef long long _asked
+    cdef list _sj_tenants
 
     cpdef long long now_us(self) except? -1
     cdef long long _floor_ms(self) except? -1
@@ -30,7 +31,13 @@ cdef class Timer(Driven):
     @cython.locals(placed=int)
     cdef int schedule(self, TimerTask task, long long delay_ms, long long now_us) except -1
 
+    cdef long long _sj_now_us(self) except? -1
+    cdef int _sj_make_room(self, long long delay_ms, long long now_us) except -1
+
     @cython.locals(placed=int)
+    cdef int _sj_put(self, TimerTask task, long long delay_ms, long long now_us) except -1
+
+    cdef int _sj_wake(self, int placed) except -1
     cdef int _place(self, TimerTask task, long long delay_ms, long long now_us) except -1
 
     cdef long long _take_submissions(self) except -1

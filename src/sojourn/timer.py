@@ -28,6 +28,7 @@ if cython.compiled:
     from cython.cimports.sojourn.clock import Driven, ManualClock, SystemClock
     from cython.cimports.sojourn.millis import ceil_us, checked_ms, deadline_ms, floor_ms
     from cython.cimports.sojourn.task import (
+        OVERRIDDEN,
         RELEASED,
         TimerTask,
         TimerTaskList,
@@ -45,6 +46,7 @@ else:
     from sojourn.clock import Driven, ManualClock, SystemClock
     from sojourn.millis import ceil_us, checked_ms, deadline_ms, floor_ms
     from sojourn.task import (
+        OVERRIDDEN,
         RELEASED,
         TimerTask,
         TimerTaskList,
@@ -83,6 +85,7 @@ class Timer(Driven):
         "_handover",
         "_on_system_clock",
         "_ready",
+        "_sj_tenants",
         "_submitted",
         "_tick_ms",
         "_wheel",
@@ -112,6 +115,7 @@ class Timer(Driven):
         self._on_system_clock = type(clock) is SystemClock
         self._hand_moved = clock if type(clock) is ManualClock else None
         self._closed = False
+        self._sj_tenants: list[object] = []  # purgatories that have operations waiting here
         self._wheel = TimingWheel(tick_ms, wheel_size, self._floor_ms())
         self._tick_ms = self._wheel._levels.ticks_ms[0]
         self._ready = TimerTaskList(self._wheel._counter, True)
@@ -244,18 +248,40 @@ class Timer(Driven):
     def _add(self, task: TimerTask) -> None:
         self.schedule(task, task._sj_delay_ms, self.now_us())
 
-    # For the purgatory.
+    # For the purgatory, which puts an operation on the timer in a step of its own:
+    # make room, put, wake.
+
+    def _sj_now_us(self) -> int:
+        """The time on the timer's clock, rounded up to the microsecond."""
+        return self.now_us()
+
+    def _sj_make_room(self, delay_ms: int, now_us: int) -> None:
+        """See to it that the levels for that deadline exist. Outside any step: makes objects."""
+
+    def _sj_wake(self, placed: int) -> None:
+        """Wake the driver if what was placed changes its plans. Outside any step."""
+        if placed != WAITING:
+            self._driver.wake()
 
     def schedule(self, task: TimerTask, delay_ms: int, now_us: int) -> int:
         """Add the task with this delay from now, and wake the driver if that changes its plans."""
+        self._sj_make_room(delay_ms, now_us)
         placed = self._place(task, delay_ms, now_us)
-        if placed != WAITING:
-            self._driver.wake()
+        self._sj_wake(placed)
         return placed
 
     # The atomic steps.
 
     def _place(self, task: TimerTask, delay_ms: int, now_us: int) -> int:
+        return self._sj_put(task, delay_ms, now_us)
+
+    # The raw steps.
+
+    def _sj_put(self, task: TimerTask, delay_ms: int, now_us: int) -> int:
+        """Link the task, with this delay from now; say DUE, WAITING or EARLIEST.
+
+        There must be room. What it refuses, it refuses before anything is changed.
+        """
         if self._closed:
             raise Closed(f"timer {self.name!r} is closed; make a new one")
         if task._sj_run is RELEASED:
@@ -273,6 +299,8 @@ class Timer(Driven):
         if placed == DUE:
             link(self._ready, task)
         return placed
+
+    # More atomic steps.
 
     def _take_submissions(self) -> int:
         fresh = self._wheel._counter.ready - self._submitted
@@ -314,7 +342,7 @@ class Timer(Driven):
             log.exception(
                 "timer %r: %s raised; the timer goes on",
                 self.name,
-                shown(task if callback is None or callback is RELEASED else callback),
+                shown(task if callback is OVERRIDDEN or callback is RELEASED else callback),
             )
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise

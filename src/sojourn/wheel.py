@@ -39,13 +39,13 @@ if cython.compiled:
     from cython.cimports.sojourn.levels import EMPTY, Levels
     from cython.cimports.sojourn.millis import checked_ms
     from cython.cimports.sojourn.task import (
-        RELEASED,
         TaskCounter,
         TimerTask,
         TimerTaskList,
         first,
         is_empty,
         link,
+        release_callback,
         tasks_in,
         unlink,
     )
@@ -53,13 +53,13 @@ else:
     from sojourn.levels import EMPTY, Levels
     from sojourn.millis import checked_ms
     from sojourn.task import (
-        RELEASED,
         TaskCounter,
         TimerTask,
         TimerTaskList,
         first,
         is_empty,
         link,
+        release_callback,
         tasks_in,
         unlink,
     )
@@ -231,9 +231,7 @@ class TimingWheel:
             while not is_empty(bucket):
                 task = first(bucket)
                 unlink(task)
-                dropped.append(task._sj_run)
-                if task._sj_run is not None:
-                    task._sj_run = RELEASED
+                dropped.append(release_callback(task))
         return dropped
 
     def _tasks_by_bucket(

@@ -3,28 +3,36 @@ cimport cython
 
 cdef class Forest:
     cdef int[::1] links
+    cdef int[::1] parents
     cdef long long[::1] keys
     cdef long long cut_off
 
+    @cython.locals(room="long long")
     cpdef int reserve(self, long long nodes) except -1
+
+    @cython.locals(n="long long")
+    cdef int adopt(self, Forest larger) except -1
 
     @cython.locals(
         links="int[::1]",
         keys="long long[::1]",
+        parents="int[::1]",
         weight="unsigned long long",
+        parent="long long",
         above="long long",
         here="long long",
         left="long long",
+        left_parent="long long",
         right="long long",
+        right_parent="long long",
     )
     cdef long long insert(self, long long root, long long node, long long key) noexcept
 
     @cython.locals(
         links="int[::1]",
-        keys="long long[::1]",
-        key="long long",
+        parents="int[::1]",
+        parent="long long",
         above="long long",
-        here="long long",
         left="long long",
         right="long long",
         at="long long",
@@ -34,11 +42,23 @@ cdef class Forest:
     @cython.locals(
         links="int[::1]",
         keys="long long[::1]",
+        parents="int[::1]",
         left="long long",
+        left_parent="long long",
         right="long long",
+        right_parent="long long",
         here="long long",
     )
     cdef long long cut(self, long long root, long long bound) noexcept
+
+    @cython.locals(links="int[::1]", here="long long")
+    cdef long long first(self, long long root) noexcept
+
+    @cython.locals(links="int[::1]", parents="int[::1]", here="long long", above="long long")
+    cdef long long after(self, long long node) noexcept
+
+    @cython.locals(links="int[::1]", at="long long", here="long long", left="long long")
+    cdef long long unfold(self, long long root) noexcept
 
 
 @cython.locals(mixed="unsigned long long")
