@@ -1,3 +1,5 @@
+cimport cython
+
 from sojourn.aio.loop cimport LoopThread
 from sojourn.operation cimport DelayedOperation
 
@@ -10,28 +12,38 @@ cdef int PARKED
 cdef int DELIVERED
 
 
+cdef class Home(LoopThread):
+    cdef readonly object core
+    cdef public bint is_closed
+
+
 cdef class Wait(DelayedOperation):
-    cdef LoopThread _loop
-    cdef object _core
+    cdef Home _home
     cdef object _predicate
     cdef object _keys
-    cdef object _value
-    cdef object _failure
+    cdef object _outcome
     cdef object _callback
     cdef object _context
-    cdef list _more_callbacks
     cdef public object _asyncio_future_blocking
     cdef signed char _phase
     cdef signed char _steps
     cdef signed char _is_cancelled
+    cdef signed char _has_failed
 
+    cdef list _callbacks(self)
+    cdef int _set_callbacks(self, list callbacks) except -1
     cdef int _start(self) except -1
-    cdef int _end_here(self) except -1
-    cdef int _end_wait(self) except -1
-    cdef list _take_callbacks(self)
+    cdef int _end_from_here(self) except -1
+    cdef int _end(self) except -1
     cpdef object _sj_on_cancel(self, object why)
 
 
-cpdef object end_wait(Wait wait)
+cpdef object end(Wait wait)
+
+@cython.locals(wait=Wait)
+cpdef Wait new_wait(
+    Home home, object predicate, object keys, object requires, object needed, object timeout
+)
+
 cdef bint is_asynchronous(object value) except -1
-cpdef object as_ms(object seconds, str name)
+cpdef long long as_ms(object seconds, str name) except? -1

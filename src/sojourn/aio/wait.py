@@ -15,11 +15,11 @@ object, and no coroutine, `asyncio.Future` or timer handle besides.
       |<-- StopIteration(value) --|
 
 To everybody it is a coroutine: it does nothing until it is awaited, and can be awaited once; but
-it does not complain if it never is. Only the task that has come to wait for it sees the future
-(`_asyncio_future_blocking` is None until then).
+it does not complain if it never is. Only the task that has come to wait for it sees the future:
+until then `_asyncio_future_blocking` is None, which tells asyncio that this is none.
 
-Everything here happens in the loop's thread. An operation may be ended from any other; then the
-loop is asked to call `_end_wait`.
+All of this happens in the loop's thread. An operation may be ended from any other; then the loop
+is asked to end the wait.
 """
 
 from __future__ import annotations
@@ -37,14 +37,22 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
 from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any
 
-from sojourn.errors import AlreadyWaiting, OutOfRange, WrongType
+from sojourn._alike import not_initialised, start_out
+from sojourn.errors import AlreadyWaiting, Cancelled, OutOfRange, WrongType
 
 if cython.compiled:
+    from cython.cimports.cpython.exc import PyErr_SetObject
     from cython.cimports.sojourn.aio.loop import LoopThread
+    from cython.cimports.sojourn.millis import checked_ms
     from cython.cimports.sojourn.operation import COMPLETED, DelayedOperation
+    from cython.cimports.sojourn.progress import checked_requires
+    from cython.cimports.sojourn.task import OVERRIDDEN
 else:
     from sojourn.aio.loop import LoopThread
+    from sojourn.millis import checked_ms
     from sojourn.operation import COMPLETED, DelayedOperation
+    from sojourn.progress import checked_requires
+    from sojourn.task import OVERRIDDEN
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -66,6 +74,18 @@ _A_CENTURY_MS = 100 * 365 * 86_400_000
 _ASYNCHRONOUS = CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
 
 
+class Home(LoopThread):
+    """Where waits belong: an event loop, and a purgatory that it drives."""
+
+    __slots__ = ("core", "is_closed")
+
+    def __init__(self, loop: LoopThread, core: Purgatory) -> None:
+        self.loop = loop.loop
+        self.thread = loop.thread
+        self.core = core
+        self.is_closed = False
+
+
 class Wait(DelayedOperation):
     """Waits in a purgatory for a predicate or for progress; await it, once."""
 
@@ -73,50 +93,24 @@ class Wait(DelayedOperation):
         "_asyncio_future_blocking",
         "_callback",
         "_context",
-        "_core",
-        "_failure",
+        "_has_failed",
+        "_home",
         "_is_cancelled",
         "_keys",
-        "_loop",
-        "_more_callbacks",
+        "_outcome",
         "_phase",
         "_predicate",
         "_steps",
-        "_value",
     )
 
     _predicate: Any
     _keys: Any  # until it starts: its keys, or what it requires and how much of that
-    _value: Any  # what the predicate returned; the message, once it is cancelled
-    _failure: Any  # what is raised instead
-    _callback: Any  # nearly always the only one: the task's
+    _outcome: Any  # what the predicate returned; or what went wrong; or the cancel message
+    _callback: Any  # whom to tell: nearly always the task alone; or a list of (callback, context)
     _context: Any
-    _more_callbacks: Any
 
-    def __init__(
-        self,
-        loop: LoopThread,
-        core: Purgatory,
-        predicate: Callable[[], object] | None,
-        keys: Any,
-        timeout: float | None,
-    ) -> None:
-        timeout_ms = _A_CENTURY_MS if timeout is None else as_ms(timeout, "timeout")
-        DelayedOperation.__init__(self, timeout_ms)
-        self._loop = loop
-        self._core = core
-        self._predicate = predicate
-        self._keys = keys
-        self._asyncio_future_blocking = None
-        self._phase = NEW
-        self._steps = UNTOUCHED
-        self._is_cancelled = False
-        if not cython.compiled:  # a compiled object starts out like this
-            self._value = None
-            self._failure = None
-            self._callback = None
-            self._context = None
-            self._more_callbacks = None
+    def __init__(self, *_: object) -> None:
+        raise WrongType("a wait is made by aio.Purgatory.wait()")
 
     # The operation.
 
@@ -130,22 +124,26 @@ class Wait(DelayedOperation):
         if value is not True:
             if is_asynchronous(value):
                 raise refuse_asynchronous(predicate, value)
-            self._value = value
+            self._outcome = value
         return True
 
     def on_complete(self) -> None:
-        self._end_here()
+        self._end_from_here()
 
     def _sj_on_cancel(self, why: BaseException | None) -> None:
-        if why is not None and not self._is_cancelled:
-            self._failure = type(why)(*why.args)  # one for each, since each gets a traceback
-        self._end_here()
+        if not self._is_cancelled:
+            self._has_failed = True
+            if why is None:
+                self._outcome = Cancelled("the wait was cancelled")
+            else:
+                self._outcome = type(why)(*why.args)  # each raises its own, with a traceback
+        self._end_from_here()
 
     # The coroutine.
 
     def __await__(self) -> Wait:
         if self._steps != UNTOUCHED:
-            raise awaited_already(self)
+            raise awaited_already()
         self._steps = AWAITED
         return self
 
@@ -157,55 +155,62 @@ class Wait(DelayedOperation):
             self._start()
         if self._phase == OVER:
             if self._steps == DELIVERED:
-                raise awaited_already(self)
+                raise awaited_already()
             self._steps = DELIVERED
-            raise StopIteration(self.result())
+            value = self.result()
+            if cython.compiled:
+                PyErr_SetObject(StopIteration, StopIteration(value))
+                raise StopIteration  # leaves it as it was set: without the cost of a traceback
+            raise StopIteration(value)
         if self._steps == PARKED:
-            raise awaited_already(self)
+            raise awaited_already()
         self._steps = PARKED
         self._asyncio_future_blocking = True
         return self
 
     def send(self, _: object) -> Wait:
-        """Go on: give the future to wait for, or raise StopIteration with the result."""
+        """Go on: return the future to wait for, or raise StopIteration with the result."""
         return self.__next__()
 
     def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> None:
         """Stop waiting and raise the error."""
-        self.cancel()
+        self.close()
         if value is None:
             value = kind() if isinstance(kind, type) else kind
         raise value if traceback is None else value.with_traceback(traceback)
 
     def close(self) -> None:
         """Stop waiting."""
+        self._steps = DELIVERED
         self.cancel()
 
     # The future.
 
     def get_loop(self) -> AbstractEventLoop:
         """Return the loop it waits on."""
-        return self._loop.loop
+        if self._home is None:
+            raise not_initialised(self)
+        return self._home.loop  # type: ignore[no-any-return]
 
     def done(self) -> bool:
         """Say whether the wait is over."""
         return self._phase == OVER
 
     def cancelled(self) -> bool:
-        """Say whether the task that waits was cancelled."""
-        return self._phase == OVER and self._is_cancelled
+        """Say whether it ended because the task that waited was cancelled."""
+        return self._phase == OVER and bool(self._is_cancelled)
 
     def cancel(self, msg: object = None) -> bool:
-        """Stop waiting, because the one who waits is cancelled; say whether it was waiting."""
+        """Stop waiting because the one who waits is cancelled; say whether it was waiting."""
         if self._phase == OVER:
             return False
         self._is_cancelled = True
         if self._phase == NEW:
-            self._end_wait()
+            self._end()
         elif not DelayedOperation.cancel(self):  # it has just ended
             self._is_cancelled = False
             return False
-        self._value = msg
+        self._outcome = msg
         return True
 
     def result(self) -> Any:
@@ -215,7 +220,7 @@ class Wait(DelayedOperation):
             raise failure
         if self._sj_state != COMPLETED:
             return False
-        return True if self._value is None else self._value
+        return True if self._outcome is None else self._outcome
 
     def exception(self) -> BaseException | None:
         """Return what `result` would raise, or None."""
@@ -223,7 +228,7 @@ class Wait(DelayedOperation):
             raise InvalidStateError("the wait is not over")
         if self._is_cancelled:
             raise self._make_cancelled_error()
-        return self._failure  # type: ignore[no-any-return]
+        return self._outcome if self._has_failed else None
 
     def add_done_callback(
         self, fn: Callable[[Any], object], *, context: Context | None = None
@@ -234,106 +239,107 @@ class Wait(DelayedOperation):
         if context is None:
             context = copy_context()
         if self._phase == OVER:
-            self._loop.call_soon(fn, self, context)
+            self._home.call_soon(fn, self, context)
         elif self._callback is None:
             self._callback = fn
             self._context = context
         else:
-            if self._more_callbacks is None:
-                self._more_callbacks = []
-            self._more_callbacks.append((fn, context))
+            self._set_callbacks([*self._callbacks(), (fn, context)])
 
     def remove_done_callback(self, fn: Callable[[Any], object]) -> int:
         """Do not call `fn`; return how many times it would have been called."""
-        callbacks = self._take_callbacks()
+        callbacks = self._callbacks()
         kept = [(callback, context) for callback, context in callbacks if callback != fn]
-        if kept:
-            self._callback, self._context = kept[0]
-            self._more_callbacks = kept[1:]
+        self._set_callbacks(kept)
         return len(callbacks) - len(kept)
 
     def _make_cancelled_error(self) -> CancelledError:  # gather asks for it by this name
-        return CancelledError() if self._value is None else CancelledError(self._value)
+        return CancelledError() if self._outcome is None else CancelledError(self._outcome)
+
+    def _callbacks(self) -> list[Any]:
+        if self._callback is None:
+            return []
+        if type(self._callback) is list:
+            return self._callback
+        return [(self._callback, self._context)]
+
+    def _set_callbacks(self, callbacks: list[Any]) -> None:
+        self._callback = callbacks or None
+        self._context = None
 
     # Beginning and end.
 
     def _start(self) -> None:
+        if self._home is None:
+            raise not_initialised(self)
+        self._home.check()
         self._phase = WAITING
         keys, self._keys = self._keys, None
         try:
-            self._loop.check()
             if self._predicate is None:
                 requires, needed = keys
-                self._core.try_complete_else_watch(self, requires=requires, needed=needed)
+                self._home.core.try_complete_else_watch(self, requires=requires, needed=needed)
             else:
-                self._core.try_complete_else_watch(self, keys)
+                self._home.core.try_complete_else_watch(self, keys)
         except BaseException as error:
-            self._failure = error
-            if self._phase != OVER:
-                self._end_wait()
+            self._has_failed = True
+            self._outcome = error
+            self._end()
 
-    def _end_here(self) -> None:
-        if self._loop.is_here():
-            self._end_wait()
+    def _end_from_here(self) -> None:
+        """End the wait, in whatever thread this is."""
+        if self._home.is_here():
+            self._end()
         else:
-            self._loop.call_soon(end_wait, self, None)
+            self._home.call_soon(end, self, None)
 
-    def _end_wait(self) -> None:
+    def _end(self) -> None:
+        """Be over, and tell whoever waits; in the loop's thread."""
         self._phase = OVER
         self._predicate = None
-        if self._failure is None:
-            self._failure = as_raised(self._sj_error)
+        if self._sj_error is not None and not self._has_failed:
+            self._has_failed = True
+            self._outcome = as_raised(self._sj_error)
         if self._callback is not None:
-            callback, context = self._callback, self._context
-            self._callback = self._context = None
-            self._loop.call_soon(callback, self, context)
-        if self._more_callbacks is not None:
-            for callback, context in self._more_callbacks:
-                self._loop.call_soon(callback, self, context)
-            self._more_callbacks = None
-
-    def _take_callbacks(self) -> list[Any]:
-        if self._callback is None:
-            return []
-        callbacks = [(self._callback, self._context)]
-        if self._more_callbacks is not None:
-            callbacks += self._more_callbacks
-        self._callback = self._context = self._more_callbacks = None
-        return callbacks
+            for callback, context in self._callbacks():
+                self._home.call_soon(callback, self, context)
+            self._set_callbacks([])
 
 
-def end_wait(wait: Wait) -> None:
-    """End the wait; the loop calls this."""
-    wait._end_wait()
+def end(wait: Wait) -> None:
+    """End the wait; for the loop to call."""
+    wait._end()
 
 
-def checked_wait(
-    loop: LoopThread,
-    core: Purgatory,
-    predicate: Any,
-    keys: Any,
-    requires: Any,
-    needed: Any,
-    timeout: Any,
+def new_wait(
+    home: Home, predicate: Any, keys: Any, requires: Any, needed: Any, timeout: Any
 ) -> Wait:
     """Return a new wait, or say what is wrong with what it is to wait for."""
-    if requires is not None:
-        if predicate is not None or keys is not None:
-            raise WrongType("give a predicate and keys, or requires; not both")
-        return Wait(loop, core, None, (requires, needed), timeout)
-    if predicate is None and keys is None:
-        raise WrongType("nothing to wait for; give a predicate and its keys, or requires")
-    if not callable(predicate):
-        raise WrongType(f"predicate must be callable, got {predicate!r}")
-    if needed is not None:
-        raise WrongType("needed goes with requires; a predicate decides by itself")
-    code = getattr(predicate, "__code__", None)
-    if code is not None and code.co_flags & _ASYNCHRONOUS:
-        raise refuse_asynchronous(predicate, None)
-    return Wait(loop, core, predicate, keys, timeout)
+    if requires is None:
+        if needed is not None:
+            raise WrongType("needed goes with requires; a predicate decides by itself")
+        if predicate is None and keys is None:
+            raise WrongType("nothing to wait for: give a predicate and its keys, or requires")
+        if not callable(predicate):
+            raise WrongType(f"predicate must be callable, got {predicate!r}")
+        code = getattr(predicate, "__code__", None)
+        if code is not None and code.co_flags & _ASYNCHRONOUS:
+            raise refuse_asynchronous(predicate, None)
+    elif predicate is None and keys is None:
+        keys = (requires, needed)
+    else:
+        raise WrongType("give a predicate and its keys, or requires; not both")
+    wait = Wait.__new__(Wait)
+    wait._sj_delay_ms = _A_CENTURY_MS if timeout is None else as_ms(timeout, "timeout")
+    wait._sj_run = OVERRIDDEN
+    wait._home = home
+    wait._predicate = predicate
+    wait._keys = keys
+    return wait
 
 
 def is_asynchronous(value: Any) -> bool:
+    """Whether the answer is still to come."""
     kind = type(value)
     return hasattr(kind, "__await__") or kind is AsyncGeneratorType
 
@@ -347,14 +353,14 @@ def refuse_asynchronous(predicate: Any, value: Any) -> WrongType:
     )
 
 
-def awaited_already(wait: Wait) -> AlreadyWaiting:
+def awaited_already() -> AlreadyWaiting:
     return AlreadyWaiting(
-        "this wait is awaited already, and it can be once; "
-        "call wait() again, or await one task several times: create_task(purgatory.wait(...))"
+        "this wait was awaited already; call wait() again, "
+        "or make a task of it, which can be awaited often: create_task(purgatory.wait(...))"
     )
 
 
-def as_raised(error: BaseException | None) -> BaseException | None:
+def as_raised(error: BaseException) -> BaseException:
     """Return what stands for the error in a coroutine, where StopIteration means the end."""
     if not isinstance(error, StopIteration):
         return error
@@ -363,12 +369,36 @@ def as_raised(error: BaseException | None) -> BaseException | None:
     return raised
 
 
+def checked_signals(signals: Any) -> list[tuple[Any, int]]:
+    """Return the (key, offset) pairs of signals, for the loop to send, or say what is wrong."""
+    checked = checked_requires(signals)
+    return list(zip(checked[::2], checked[1::2], strict=True))
+
+
 def as_ms(seconds: Any, name: str) -> int:
     """Whole milliseconds, rounded up, so that nothing is early."""
     try:
-        return math.ceil(seconds * 1000)
+        ms = math.ceil(seconds * 1000)
     except (TypeError, ValueError, OverflowError):
         raise OutOfRange(
             f"{name} must be a finite number of seconds, got {seconds!r}"
             + ("; None waits without a limit" if name == "timeout" else "")
         ) from None
+    return checked_ms(ms, name)
+
+
+if not cython.compiled:
+    start_out(
+        Wait,
+        _asyncio_future_blocking=None,
+        _callback=None,
+        _context=None,
+        _has_failed=False,
+        _home=None,
+        _is_cancelled=False,
+        _keys=None,
+        _outcome=None,
+        _phase=NEW,
+        _predicate=None,
+        _steps=UNTOUCHED,
+    )
