@@ -10,6 +10,9 @@ cdef int UNTOUCHED
 cdef int AWAITED
 cdef int PARKED
 cdef int DELIVERED
+cdef int NO_FUTURE
+cdef int NOT_BLOCKING
+cdef int BLOCKING
 
 
 cdef class Home(LoopThread):
@@ -24,9 +27,9 @@ cdef class Wait(DelayedOperation):
     cdef object _outcome
     cdef object _callback
     cdef object _context
-    cdef public object _asyncio_future_blocking
     cdef signed char _phase
     cdef signed char _steps
+    cdef signed char _blocking
     cdef signed char _is_cancelled
     cdef signed char _has_failed
 
@@ -38,6 +41,12 @@ cdef class Wait(DelayedOperation):
     cpdef object _sj_on_cancel(self, object why)
 
 
+cdef extern from "Python.h":
+    bint PyObject_GC_IsTracked(object thing)
+
+
+cdef int hide(object callback) except -1
+cdef int unhide(object callback) except -1
 cpdef object end(Wait wait)
 
 @cython.locals(wait=Wait)

@@ -34,7 +34,7 @@ from asyncio import CancelledError, InvalidStateError
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
-from types import AsyncGeneratorType
+from types import AsyncGeneratorType, BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 from sojourn._alike import not_initialised, start_out
@@ -42,6 +42,8 @@ from sojourn.errors import AlreadyWaiting, Cancelled, OutOfRange, WrongType
 
 if cython.compiled:
     from cython.cimports.cpython.exc import PyErr_SetObject
+    from cython.cimports.cpython.ref import Py_REFCNT
+    from cython.cimports.sojourn._collector import PyObject_GC_Track, PyObject_GC_UnTrack
     from cython.cimports.sojourn.aio.loop import LoopThread
     from cython.cimports.sojourn.millis import checked_ms
     from cython.cimports.sojourn.operation import COMPLETED, DelayedOperation
@@ -70,6 +72,11 @@ AWAITED = 1
 PARKED = 2  # it has given itself, as a future
 DELIVERED = 3  # it has given its result
 
+# Whether it is a future yet, and a task is to wait for it.
+NO_FUTURE = 0
+NOT_BLOCKING = 1
+BLOCKING = 2
+
 _A_CENTURY_MS = 100 * 365 * 86_400_000
 _ASYNCHRONOUS = CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
 
@@ -90,7 +97,7 @@ class Wait(DelayedOperation):
     """Waits in a purgatory for a predicate or for progress; await it, once."""
 
     __slots__ = (
-        "_asyncio_future_blocking",
+        "_blocking",
         "_callback",
         "_context",
         "_has_failed",
@@ -165,7 +172,7 @@ class Wait(DelayedOperation):
         if self._steps == PARKED:
             raise awaited_already()
         self._steps = PARKED
-        self._asyncio_future_blocking = True
+        self._blocking = BLOCKING
         return self
 
     def send(self, _: object) -> Wait:
@@ -185,6 +192,15 @@ class Wait(DelayedOperation):
         self.cancel()
 
     # The future.
+
+    @property
+    def _asyncio_future_blocking(self) -> bool | None:
+        """What asyncio goes by: None if this is no future, True if a task is to wait for it."""
+        return None if self._blocking == NO_FUTURE else self._blocking == BLOCKING
+
+    @_asyncio_future_blocking.setter
+    def _asyncio_future_blocking(self, blocking: bool) -> None:
+        self._blocking = BLOCKING if blocking else NOT_BLOCKING
 
     def get_loop(self) -> AbstractEventLoop:
         """Return the loop it waits on."""
@@ -243,6 +259,7 @@ class Wait(DelayedOperation):
         elif self._callback is None:
             self._callback = fn
             self._context = context
+            hide(fn)
         else:
             self._set_callbacks([*self._callbacks(), (fn, context)])
 
@@ -264,6 +281,8 @@ class Wait(DelayedOperation):
         return [(self._callback, self._context)]
 
     def _set_callbacks(self, callbacks: list[Any]) -> None:
+        if self._callback is not None:
+            unhide(self._callback)
         self._callback = callbacks or None
         self._context = None
 
@@ -300,10 +319,34 @@ class Wait(DelayedOperation):
         if self._sj_error is not None and not self._has_failed:
             self._has_failed = True
             self._outcome = as_raised(self._sj_error)
-        if self._callback is not None:
-            for callback, context in self._callbacks():
+        callback, context = self._callback, self._context
+        self._callback = self._context = None
+        if type(callback) is list:
+            for callback, context in callback:
                 self._home.call_soon(callback, self, context)
-            self._set_callbacks([])
+        elif callback is not None:
+            if cython.compiled and Py_REFCNT(callback) > 1:
+                unhide(callback)
+            self._home.call_soon(callback, self, context)
+
+
+def hide(callback: Any) -> None:
+    """Compiled: hide a task's callback from the garbage collector, as the wait that holds it is.
+
+    The collector looks at all that belongs to a waiting task, again and again; this is one object
+    less for each. It changes nothing else: what a hidden wait holds is not collected in any case.
+    """
+    if cython.compiled and type(callback) is BuiltinFunctionType:
+        PyObject_GC_UnTrack(callback)
+
+
+def unhide(callback: Any) -> None:
+    if (
+        cython.compiled
+        and type(callback) is BuiltinFunctionType
+        and not PyObject_GC_IsTracked(callback)
+    ):
+        PyObject_GC_Track(callback)
 
 
 def end(wait: Wait) -> None:
@@ -390,7 +433,7 @@ def as_ms(seconds: Any, name: str) -> int:
 if not cython.compiled:
     start_out(
         Wait,
-        _asyncio_future_blocking=None,
+        _blocking=NO_FUTURE,
         _callback=None,
         _context=None,
         _has_failed=False,
