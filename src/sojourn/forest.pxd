@@ -1,5 +1,7 @@
 cimport cython
 
+cdef unsigned long long _LOW
+
 
 cdef class Forest:
     cdef int[::1] links

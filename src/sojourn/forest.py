@@ -28,6 +28,8 @@ if cython.compiled:
 else:
     from sojourn.places import numbers
 
+_LOW = 0xFFFFFFFF
+
 
 class Forest:
     """Links, parents and keys of all nodes. Link 2n leads left from node n, 2n + 1 right.
@@ -216,6 +218,6 @@ class Forest:
 def _weight(node: int) -> int:
     """Scramble the number, the same way always."""
     mixed: Any = node
-    mixed = ((mixed ^ (mixed >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
-    mixed = ((mixed ^ (mixed >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
+    mixed = ((mixed ^ (mixed >> 16)) * 0x45D9F3B) & _LOW
+    mixed = ((mixed ^ (mixed >> 16)) * 0x45D9F3B) & _LOW
     return mixed ^ (mixed >> 16)  # type: ignore[no-any-return]

@@ -34,6 +34,7 @@ try:
 except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
+import weakref
 from collections.abc import Callable
 from concurrent.futures import InvalidStateError
 from typing import Any, Protocol
@@ -100,11 +101,12 @@ class Keeping:
 
     Compiled, operations that wait are hidden from the garbage collector. If each held a reference
     to its purgatory, the collector would take the purgatory for one that somebody still needs.
+    What keeps a purgatory alive while operations wait there is its timer.
     """
 
     __slots__ = ("keeper",)
 
-    keeper: Any  # compiled: its address, or NULL when it is gone
+    keeper: Any  # a weak reference; compiled, its address, or NULL when it is gone
 
 
 def keeper_of(operation: DelayedOperation) -> Keeper | None:
@@ -113,7 +115,7 @@ def keeper_of(operation: DelayedOperation) -> Keeper | None:
     if keeping is None:
         return None
     if not cython.compiled:
-        return keeping.keeper  # type: ignore[no-any-return]
+        return keeping.keeper()  # type: ignore[no-any-return]
     if keeping.keeper is cython.NULL or keeping.keeper.ob_refcnt == 0:
         return None
     return cython.cast(Keeper, keeping.keeper)
@@ -125,7 +127,7 @@ def new_keeping(keeper: Keeper) -> Keeping:
     if cython.compiled:
         keeping.keeper = cython.cast(cython.pointer(PyObject), keeper)
     else:
-        keeping.keeper = keeper
+        keeping.keeper = weakref.ref(keeper)
     return keeping
 
 

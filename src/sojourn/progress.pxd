@@ -34,6 +34,7 @@ cdef class Progress(Places):
 
     cdef ProgressKey entry(self, object key)
 
+    cdef ProgressKey same_key(self, ProgressKey entry)
     cdef list entries(self)
     cdef int _enlarge(self, long long room) except -1
     cdef long long known_keys(self)
@@ -85,6 +86,10 @@ cdef class Progress(Places):
 @cython.locals(entry=ProgressKey)
 cdef ProgressKey _new_entry(object key)
 
-cdef object checked_offset(object offset)
+@cython.locals(number="long long")
+cdef long long checked_offset(object offset) except? -1
+
+@cython.locals(checked=list, number="long long")
 cdef list checked_requires(object requires)
+
 cdef long long checked_needed(object needed, long long count) except -1

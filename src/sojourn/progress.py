@@ -50,7 +50,6 @@ _HELD = -(2**31)  # its requirement holds
 _CUT = -(2**31) + 1  # it was just cut off, and has not been looked at yet
 
 _FORGET_AT_ONCE = 16  # keys at most
-_MOST_OFFSET = 2**63 - 1
 
 
 @cython.no_gc
@@ -112,6 +111,10 @@ class Progress(Places):
             fresh = _new_entry(key)
             entry = self._keys.setdefault(key, fresh)
         return entry
+
+    def same_key(self, entry: ProgressKey) -> ProgressKey:
+        """The entry of the same key; another one if this one has gone."""
+        return self.entry(entry.key) if entry.is_gone else entry
 
     def entries(self) -> list[ProgressKey]:
         """All entries there are."""
@@ -346,8 +349,10 @@ def checked_offset(offset: Any) -> int:
             f"an offset must be an integer, got {offset!r} ({type(offset).__name__}); "
             "for something that happens once, use 1"
         ) from None
-    if not -_MOST_OFFSET - 1 <= number <= _MOST_OFFSET:
-        raise OutOfRange(f"an offset must fit into 64 bits, got {number}")
+    except OverflowError:  # compiled: beyond 64 bits
+        raise _too_large(offset) from None
+    if not cython.compiled and not -(2**63) <= number < 2**63:
+        raise _too_large(offset)
     return number
 
 
@@ -370,7 +375,9 @@ def checked_requires(requires: Any) -> list[Any]:
         if len(requirement) != 2:
             raise _not_a_requirement(requirement)
         checked.append(as_key(requirement[0]))
-        checked.append(checked_offset(requirement[1]))
+        offset = requirement[1]
+        number = checked_offset(offset)
+        checked.append(offset if type(offset) is int else number)
     return checked
 
 
@@ -388,6 +395,10 @@ def checked_needed(needed: Any, count: int) -> int:
             "None means all"
         )
     return number
+
+
+def _too_large(offset: Any) -> OutOfRange:
+    return OutOfRange(f"an offset must fit into 64 bits, got {offset}")
 
 
 def _not_a_requirement(requirement: Any) -> WrongType:

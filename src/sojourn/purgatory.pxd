@@ -53,7 +53,7 @@ cdef class Purgatory(Keeper):
     cdef int _sj_watch(self, DelayedOperation operation, long long stay, object key) except -1
 
     @cython.locals(
-        progress=Progress, keys=list, n="long long", now_us="long long", placed=int
+        progress=Progress, n="long long", now_us="long long", placed=int
     )
     cdef bint _sj_park(
         self, DelayedOperation operation, list requires, long long needed, object future

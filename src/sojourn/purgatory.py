@@ -620,11 +620,9 @@ class Purgatory(Keeper):
         if operation._sj_error is not None and operation._sj_state == CANCELLED:
             operation._sj_error = None
         progress = self._sj_progress
-        keys = requires
+        for n in range(0, len(requires), 2):
+            requires[n] = progress.entry(requires[n])
         while True:
-            requires = keys[:]
-            for n in range(0, len(requires), 2):
-                requires[n] = progress.entry(keys[n])
             now_us = self.timer._sj_now_us()
             self.timer._sj_make_room(operation._sj_delay_ms, now_us)
             if not progress.has_room(len(requires) // 2):
@@ -636,6 +634,8 @@ class Purgatory(Keeper):
                 raise
             if placed != _AGAIN:
                 break
+            for n in range(0, len(requires), 2):
+                requires[n] = progress.same_key(requires[n])
         if placed == _ENDED:
             return False
         if placed == _AT_ONCE:

@@ -1,0 +1,446 @@
+"""What a purgatory offers to people who run one: look who waits, limit them, audit, wait."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+import threading
+import weakref
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from sojourn import DelayedOperation, ManualClock, Purgatory, compiled
+from sojourn.errors import Cancelled, Closed, Full, OutOfRange, WrongType
+
+WAIT_S = 60.0
+
+
+class Flagged(DelayedOperation):
+    """Completes when its flag is set."""
+
+    def __init__(self, timeout_ms: int = 100) -> None:
+        super().__init__(timeout_ms)
+        self.flag = False
+
+    def try_complete(self) -> bool:
+        return self.flag and self.force_complete()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+# Looking.
+
+
+def test_an_operation_tells_its_state_and_its_error(clock: ManualClock) -> None:
+    class Failing(DelayedOperation):
+        def on_complete(self) -> None:
+            raise ValueError("on purpose")
+
+    with Purgatory(clock=clock) as purgatory:
+        operation = Failing(5)
+        assert (operation.state, operation.error) == ("pending", None)
+        purgatory.try_complete_else_watch(operation, ["a"])
+        assert operation.cancel()
+        assert (operation.state, operation.is_cancelled) == ("cancelled", True)
+        purgatory.try_complete_else_watch(operation, ["a"])
+        assert (operation.state, operation.is_cancelled) == ("pending", False)
+        clock.advance(5)
+        assert operation.state == "expired"
+        assert isinstance(operation.error, ValueError)
+    done = DelayedOperation(5)
+    done.force_complete()
+    assert (done.state, done.is_cancelled, done.error) == ("completed", False, None)
+
+
+def test_a_subclass_may_use_the_names_of_what_is_shown() -> None:
+    class Order(DelayedOperation):
+        def __init__(self) -> None:
+            super().__init__(5)
+            self.state = "paid"
+            self.error = 7
+
+    order = Order()
+    assert order.force_complete()
+    assert (order.state, order.error, order.is_completed) == ("paid", 7, True)
+
+
+def test_one_can_see_who_waits_by_key_or_all(clock: ManualClock) -> None:
+    with Purgatory(clock=clock) as purgatory:
+        a, b, c = Flagged(), Flagged(), DelayedOperation(100)
+        purgatory.try_complete_else_watch(a, ["x", "y"])
+        purgatory.try_complete_else_watch(b, ["y"])
+        purgatory.try_complete_else_watch(c, requires=[("y", 5), (("t", 1), 2)])
+        assert purgatory.waiting("x") == [a]
+        assert purgatory.waiting("y") == [a, b, c]
+        assert purgatory.waiting(("t", 1)) == [c]
+        assert purgatory.waiting("none") == []
+        assert purgatory.waiting() == [a, b, c]
+        a.force_complete()
+        purgatory.signal("y", 5)
+        assert purgatory.waiting("y") == [b]
+        assert purgatory.waiting() == [b, c]
+
+
+def test_tick_size_and_executor_go_to_the_purgatorys_own_timer(clock: ManualClock) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        purgatory = Purgatory(clock=clock, tick_ms=10, wheel_size=5, executor=executor)
+        assert purgatory.timer.snapshot().levels[0].tick_ms == 10
+        assert purgatory.timer.snapshot().levels[0].interval_ms == 50
+        threads: Future[int] = Future()
+
+        class Where(DelayedOperation):
+            def on_expiration(self) -> None:
+                threads.set_result(threading.get_ident())
+
+        purgatory.try_complete_else_watch(Where(5), ["a"])
+        clock.advance(10)
+        assert threads.result(WAIT_S) != threading.get_ident()
+        purgatory.close()
+        with pytest.raises(WrongType, match="to the timer"):
+            Purgatory(timer=purgatory.timer, tick_ms=5)
+
+
+# Admission.
+
+
+def test_beyond_max_waiting_a_submission_is_refused_and_nothing_is_half_done(
+    clock: ManualClock,
+) -> None:
+    with Purgatory(clock=clock, max_waiting=2) as purgatory:
+        first, second, third = Flagged(), DelayedOperation(100), Flagged()
+        purgatory.try_complete_else_watch(first, ["a"])
+        purgatory.try_complete_else_watch(second, requires=[("p", 1)])
+        tried: list[Any] = []
+        third.try_complete = lambda: bool(tried.append(1))  # type: ignore[method-assign]
+        for submit in (
+            lambda: purgatory.submit(third, ["a", "new"]),
+            lambda: purgatory.submit(third, requires=[("p", 1), ("new", 1)]),
+        ):
+            with pytest.raises(Full, match="max_waiting"):
+                submit()
+        assert tried == []
+        assert third.state == "pending"
+        assert (purgatory.watched, purgatory.delayed, purgatory.waiting("new")) == (2, 2, [])
+        assert (purgatory.metrics().refused, purgatory.metrics().known_keys) == (2, 1)
+        first.force_complete()
+        assert purgatory.submit(third, ["a"]).done() is False
+        second.cancel()
+        assert purgatory.try_complete_else_watch(DelayedOperation(5), requires=[("p", 0)]) is False
+
+
+def test_max_waiting_is_exact_whatever_the_way_out(clock: ManualClock) -> None:
+    with Purgatory(clock=clock, max_waiting=1) as purgatory:
+        purgatory.signal("held", 1)
+        for _ in range(3):
+            assert purgatory.try_complete_else_watch(DelayedOperation(9), requires=[("held", 1)])
+            done = Flagged()
+            done.flag = True
+            assert purgatory.try_complete_else_watch(done, ["a"])
+            operation = DelayedOperation(9)
+            purgatory.try_complete_else_watch(operation, requires=[("a", 1)])
+            with pytest.raises(Full):
+                purgatory.submit(Flagged(), ["a"])
+            clock.advance(9)
+            assert operation.state == "expired"
+            operation = DelayedOperation(9)
+            purgatory.try_complete_else_watch(operation, ["a"])
+            purgatory.cancel_for_key("a")
+            operation.force_complete()
+    with pytest.raises(OutOfRange, match="max_waiting"):
+        Purgatory(max_waiting=0)
+
+
+# The audit.
+
+
+def test_the_audit_completes_what_nobody_signalled_and_names_the_keys(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Purgatory(clock=clock, audit_every_ms=10) as purgatory:
+        forgotten, waits = Flagged(), Flagged()
+        purgatory.try_complete_else_watch(forgotten, ["order-7", ("region", 2)])
+        purgatory.try_complete_else_watch(waits, ["order-8"])
+        forgotten.flag = True
+        clock.advance(9)
+        assert forgotten.state == "pending"
+        with caplog.at_level(logging.WARNING, "sojourn"):
+            clock.advance(1)
+        assert (forgotten.state, waits.state) == ("completed", "pending")
+        assert "order-7" in caplog.text
+        assert "('region', 2)" in caplog.text
+        assert "order-8" not in caplog.text
+        assert purgatory.metrics().missed_signals == 1
+        assert purgatory.check_and_complete("order-8") == 0
+        clock.advance(80)
+        assert purgatory.metrics().missed_signals == 1
+
+
+def test_an_audit_looks_at_a_bounded_sample_and_goes_on_where_it_ended(
+    clock: ManualClock,
+) -> None:
+    looked_at: list[int] = []
+
+    class Numbered(DelayedOperation):
+        def __init__(self, number: int) -> None:
+            super().__init__(1_000)
+            self.number = number
+
+        def try_complete(self) -> bool:
+            looked_at.append(self.number)
+            return False
+
+    with Purgatory(clock=clock) as purgatory:
+        for number in range(50):
+            purgatory.try_complete_else_watch(Numbered(number), ["a", number])
+        looked_at.clear()
+        for _ in range(20):
+            before = len(looked_at)
+            assert purgatory.audit(10) == 0
+            assert len(looked_at) - before <= 10
+        assert set(looked_at) == set(range(50))
+
+
+def test_what_expires_with_its_condition_true_is_counted_apart(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended: list[str] = []
+
+    class Told(Flagged):
+        def on_complete(self) -> None:
+            ended.append(self.state)
+
+    with Purgatory(clock=clock, audit_every_ms=1_000) as purgatory:
+        forgotten, other = Told(5), Told(5)
+        purgatory.try_complete_else_watch(forgotten, ["order-7"])
+        purgatory.try_complete_else_watch(other, ["order-8"])
+        forgotten.flag = True
+        clock.advance(5)
+        assert ended == ["expired", "expired"]
+        counts = purgatory.metrics()
+        assert (counts.expired, counts.expired_holding, counts.missed_signals) == (2, 1, 0)
+        assert "order-7" in caplog.text
+        assert "order-8" not in caplog.text
+
+
+def test_without_an_audit_nothing_is_tried_at_the_deadline(clock: ManualClock) -> None:
+    with Purgatory(clock=clock) as purgatory:
+        operation = Flagged(5)
+        purgatory.try_complete_else_watch(operation, ["a"])
+        operation.flag = True
+        clock.advance(5)
+        assert operation.state == "expired"
+        assert purgatory.metrics().expired_holding == 0
+
+
+# Waiting in this thread.
+
+
+def test_wait_returns_what_the_predicate_returned() -> None:
+    with Purgatory() as purgatory:
+        responses: dict[str, str] = {}
+
+        def answer() -> None:
+            responses["r1"] = "forty-two"
+            purgatory.check_and_complete("r1")
+
+        threading.Timer(0.01, answer).start()
+        assert purgatory.wait(lambda: responses.get("r1"), ["r1"], 60_000) == "forty-two"
+        assert purgatory.wait(lambda: responses.get("r2"), ["r2"], 1) is False
+        assert purgatory.wait(lambda: responses.get("r1"), ["r1"]) == "forty-two"
+        assert (purgatory.watched, purgatory.delayed) == (0, 0)
+
+
+def test_wait_for_progress() -> None:
+    with Purgatory() as purgatory:
+        threading.Timer(0.01, purgatory.signal, ("p", 7)).start()
+        assert purgatory.wait(requires=[("p", 5)], timeout_ms=60_000) is True
+        assert purgatory.wait(requires=[("p", 8)], timeout_ms=1) is False
+
+
+def test_a_wait_is_told_when_it_is_cancelled_or_the_purgatory_closed() -> None:
+    for end, error in (
+        (lambda purgatory: purgatory.cancel_for_key("a"), Cancelled),
+        (lambda purgatory: purgatory.waiting("a")[0].cancel(), Cancelled),
+        (lambda purgatory: purgatory.close(), Closed),
+    ):
+        purgatory = Purgatory()
+        started = threading.Event()
+        raised: Future[object] = Future()
+
+        def wait(
+            purgatory: Purgatory = purgatory,
+            started: threading.Event = started,
+            raised: Future[object] = raised,
+        ) -> None:
+            try:
+                purgatory.wait(lambda: bool(started.set()), ["a"], 60_000)
+            except Exception as problem:
+                raised.set_result(type(problem))
+
+        threading.Thread(target=wait, daemon=True).start()
+        assert started.wait(WAIT_S)
+        while not purgatory.delayed:
+            pass
+        end(purgatory)
+        assert raised.result(WAIT_S) is error
+        purgatory.close()
+
+
+def test_an_async_predicate_is_refused_and_not_taken_for_true() -> None:
+    async def predicate() -> bool:
+        return False
+
+    with Purgatory() as purgatory, pytest.raises(WrongType, match="plain function"):
+        purgatory.wait(predicate, ["a"], 10)
+
+
+def test_bad_calls_of_wait_say_what_to_give() -> None:
+    with Purgatory() as purgatory:
+        with pytest.raises(WrongType, match="a predicate and keys, or requires"):
+            purgatory.wait()
+        with pytest.raises(WrongType, match="a predicate and keys, or requires"):
+            purgatory.wait(lambda: True, ["a"], requires=[("a", 1)])
+        with pytest.raises(WrongType, match="predicate must be callable"):
+            purgatory.wait(5, ["a"])  # type: ignore[arg-type]
+
+
+# Trust.
+
+
+@pytest.mark.parametrize("how", ["keys", "requires"])
+def test_a_purgatory_dropped_while_something_waits_is_collected(
+    how: str, clock: ManualClock
+) -> None:
+    purgatory = Purgatory(clock=clock)
+    operation = DelayedOperation(1_000)
+    what: dict[str, Any] = {"keys": ["a"]} if how == "keys" else {"requires": [("a", 1)]}
+    future = purgatory.submit(operation, **what)
+    gone = weakref.ref(purgatory)
+    timer = weakref.ref(purgatory.timer)
+    del purgatory
+    gc.collect()
+    assert gone() is None
+    gc.collect()
+    assert timer() is None
+    assert future.cancelled()
+    assert operation.is_cancelled
+    clock.advance(2_000)
+    assert operation.is_cancelled
+    with Purgatory(clock=clock) as another:
+        another.try_complete_else_watch(operation, ["a"])
+        clock.advance(1_000)
+    assert operation.is_expired
+
+
+def test_a_purgatory_on_the_system_clock_lives_until_what_waits_there_has_ended() -> None:
+    expired = threading.Event()
+
+    class Told(DelayedOperation):
+        def on_expiration(self) -> None:
+            expired.set()
+
+    purgatory = Purgatory()
+    gone = weakref.ref(purgatory)
+    purgatory.try_complete_else_watch(Told(50), ["a"])
+    del purgatory
+    gc.collect()
+    assert gone() is not None
+    assert expired.wait(WAIT_S)
+
+
+class LoudKey:
+    """A key whose finaliser calls back."""
+
+    def __init__(self, then: Any) -> None:
+        self.then = then
+
+    def __del__(self) -> None:
+        self.then()
+
+
+@pytest.mark.parametrize("how", ["keys", "requires"])
+def test_a_keys_finaliser_may_use_the_purgatory(how: str, clock: ManualClock) -> None:
+    with Purgatory(clock=clock) as purgatory:
+        other = DelayedOperation(1_000)
+        purgatory.try_complete_else_watch(other, ["other"])
+        calls: list[int] = []
+
+        def then() -> None:
+            calls.append(purgatory.check_and_complete("other"))
+            purgatory.try_complete_else_watch(DelayedOperation(5), ["other"])
+
+        for end in ("force_complete", "cancel", "expire"):
+            operation = DelayedOperation(5)
+            key = LoudKey(then)
+            if how == "keys":
+                purgatory.try_complete_else_watch(operation, [key])
+            else:
+                purgatory.try_complete_else_watch(operation, requires=[(key, 1)])
+            del key
+            if end == "expire":
+                clock.advance(5)
+            else:
+                getattr(operation, end)()
+        assert calls == [0, 0, 0]
+        clock.advance(5)
+        assert (purgatory.watched, purgatory.delayed) == (1, 1)
+
+
+@pytest.mark.skipif(compiled, reason="compiled, there is no line between two steps to stop at")
+def test_a_stale_expiry_never_ends_an_operation_that_was_submitted_again(
+    clock: ManualClock,
+) -> None:
+    for point in range(10_000):
+        purgatory = Purgatory(clock=clock)
+        operation = _Held(10)
+        purgatory.try_complete_else_watch(operation, ["a"])
+        clock.advance(10)  # taken off the timer, and held up just before it expires
+        assert operation.held == 1
+        operation.cancel()
+        expiry = threading.Thread(target=DelayedOperation.run, args=(operation,))
+        with _AtLine(point, expiry):
+            purgatory.try_complete_else_watch(operation, ["a"])
+        started = expiry.ident is not None
+        if started:
+            expiry.join(WAIT_S)
+        assert operation.state == "pending", f"expired at line event {point}"
+        purgatory.close()
+        if not started:  # past the last line
+            assert point > 50
+            return
+
+
+class _Held(DelayedOperation):
+    held = 0
+
+    def run(self) -> None:
+        self.held += 1
+
+
+class _AtLine:
+    """Starts a thread at the n-th line of ours that this one comes to, and lets it run a little."""
+
+    def __init__(self, number: int, thread: threading.Thread) -> None:
+        self.left = number
+        self.thread = thread
+
+    def __enter__(self) -> None:
+        self.before = sys.gettrace()
+        sys.settrace(self.trace)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self.before)
+
+    def trace(self, frame: Any, event: str, arg: object) -> Any:
+        if event == "line" and "sojourn" in frame.f_code.co_filename:
+            if self.left == 0:
+                self.thread.start()
+                self.thread.join(0.002)
+            self.left -= 1
+        return self.trace
