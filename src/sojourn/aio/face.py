@@ -37,12 +37,14 @@ class Face:
         raise NotImplementedError
 
     def __enter__(self: Self) -> Self:
+        self._sj_check_initialised()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self: Self) -> Self:
+        self._sj_check_initialised()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -50,7 +52,7 @@ class Face:
 
     def __repr__(self) -> str:
         if self._sj_is_new():
-            return f"<aio.{type(self).__name__}, never initialised>"
+            return f"<aio.{type(self).__name__} not initialised>"
         return f"<aio.{repr(self._sj_core)[1:]}"
 
     def __reduce__(self) -> Any:
@@ -62,3 +64,7 @@ class Face:
     def _sj_check_new(self) -> None:
         if not self._sj_is_new():
             raise already_initialised(self)
+
+    def _sj_check_initialised(self) -> None:
+        if self._sj_is_new():
+            raise not_initialised(self)

@@ -16,10 +16,8 @@ from sojourn.errors import OutOfRange, WrongThread
 
 if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
-    from cython.cimports.cpython.time import monotonic_ns
 else:
     from threading import get_ident
-    from time import monotonic_ns
 
 if TYPE_CHECKING:
     from sojourn.clock import Driver
@@ -53,6 +51,16 @@ class LoopThread:
                 "check_and_complete(), signal() or loop.call_soon_threadsafe()"
             )
 
+    def check_running(self) -> None:
+        """Raise `WrongThread` unless the loop is the one that runs here, now."""
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if running is not self.loop:
+            self.check()
+            raise WrongThread("this belongs to another event loop; make one on the loop that waits")
+
     def call_soon(self, fn: Callable[..., object], arg: object, context: Context | None) -> None:
         """Let the loop call `fn(arg)`, from any thread; a closed loop calls nothing."""
         try:
@@ -68,18 +76,14 @@ class LoopThread:
 class LoopClock:
     """An event loop's own time."""
 
-    __slots__ = ("_is_system_time", "_loop", "_time")
+    __slots__ = ("_loop",)
 
     def __init__(self, loop: LoopThread) -> None:
         self._loop = loop
-        self._time = loop.loop.time
-        # The loops of the standard library go by the system's monotonic clock.
-        self._is_system_time = type(loop.loop).time is asyncio.BaseEventLoop.time
 
     def now_ns(self) -> int:
-        if self._is_system_time:
-            return monotonic_ns()
-        return round(self._time() * 1e9)
+        seconds: float = self._loop.loop.time()
+        return int(seconds * 1e9 + 0.5)
 
     def drive(self, timer: Timer) -> Driver:
         return LoopDriver(self._loop, timer)

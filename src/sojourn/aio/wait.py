@@ -291,7 +291,7 @@ class Wait(DelayedOperation):
     def _start(self) -> None:
         if self._home is None:
             raise not_initialised(self)
-        self._home.check()
+        self._home.check_running()
         self._phase = WAITING
         keys, self._keys = self._keys, None
         try:
