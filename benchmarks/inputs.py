@@ -70,6 +70,10 @@ class Inputs:
         rng = random.Random(f"{SEED} {name}")
         return self._file(name, (i for i in rng.sample(range(n), take)))
 
+    def counted(self, n: int) -> Path:
+        """The numbers 0..n-1 in order."""
+        return self._file(f"counted-{n}", range(n))
+
     def keys(self, variant: str, operations: int) -> Path:
         """The keys of each operation, one after the other.
 

@@ -190,8 +190,8 @@ class Progress(Places):
                 self._set_idle(entry, now_us)
         if entry.has_progress and offset <= entry.progress:
             return True
+        entry.progress = offset  # first: it is read outside any step too
         entry.has_progress = True
-        entry.progress = offset
         if entry.root == 0 or offset < entry.least:
             return True
         forest = self._forest
@@ -257,9 +257,12 @@ class Progress(Places):
                 self._set_idle(entry, now_us)
 
     def remove_unused(self, requires: list[Any]) -> None:
-        """Remove the keys among these entries that have neither progress nor anybody waiting."""
+        """Remove the keys among these entries that have neither progress nor anybody waiting.
+
+        If the look-up of a key raised, what follows is still keys.
+        """
         n = 0
-        while n < len(requires):
+        while n < len(requires) and isinstance(requires[n], ProgressKey):
             entry: ProgressKey = requires[n]
             if entry.root == 0 and not entry.has_progress and not entry.is_gone:
                 self.remove(entry)

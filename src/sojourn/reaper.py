@@ -12,9 +12,10 @@ which under the GIL is most of a timer's lateness. Only one thread runs tasks at
 run in deadline order; while it is held up by a slow one, the other goes on watching, and what
 falls due meanwhile joins the ready list.
 
-The threads keep the timer alive while something waits in it. While nothing does they know it by
-a weak reference only: a timer that nobody else refers to goes, which rings the bell, and they
-end. Cancelling rings no bell. So a watcher that sleeps for long looks now and then whether
+The reaper keeps the timer alive while something waits in it. While nothing does it knows it by a
+weak reference only: a timer that nobody else refers to goes, which rings the bell, and the
+threads end. Whoever adds has the timer kept from then on; the watcher lets it go before it looks
+whether anything waits, never after, so one of the two sees the other. Cancelling rings no bell. So a watcher that sleeps for long looks now and then whether
 anything is left: after one second, two, four, and so on.
 """
 
@@ -56,8 +57,10 @@ class Reaper:
         self._run = threading.Lock()  # held by the thread that runs tasks
         self._expired = threading.Condition()  # for those in wait_expired
         self._followers = 0
+        self._kept: Timer | None = None
 
     def wake(self) -> None:
+        self._kept = self._timer()
         if not self._threads:
             self._start()
         _ring(self._bell)
@@ -134,6 +137,7 @@ class Reaper:
                     self._expired.notify_all()
             if timer._sj_has_ready() and not self._run.locked():
                 return timer
+            self._kept = None
             if self._stopping and timer._sj_is_empty():
                 return None
             next_ms = timer._sj_next_ms()
@@ -144,6 +148,7 @@ class Reaper:
                 wait_s = threading.TIMEOUT_MAX
                 del timer
             else:
+                self._kept = timer
                 wait_s = min(wait_s, look_s)
             if wait_s > 0:
                 rang = self._bell.acquire(timeout=wait_s)
