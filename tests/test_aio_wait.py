@@ -10,6 +10,7 @@ import sys
 import threading
 import warnings
 import weakref
+from random import Random
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -70,8 +71,7 @@ async def _gathered(wait: Any) -> Any:
 
 
 async def _first_completed(wait: Any) -> Any:
-    for done in asyncio.as_completed([wait]):
-        return await done
+    return await next(iter(asyncio.as_completed([wait])))
 
 
 async def _under_a_timeout(wait: Any) -> Any:
@@ -375,7 +375,7 @@ def test_a_predicate_may_end_its_own_wait(how: str, error: type[Exception]) -> N
                     purgatory.close()
                 else:
                     purgatory.cancel_for_key("a")
-            return True if len(looks) > 1 else False
+            return len(looks) > 1
 
         task = asyncio.create_task(purgatory.wait(ends, keys=["a"], timeout=30))
         await step()
@@ -512,7 +512,7 @@ def test_it_is_a_coroutine_until_a_task_waits_for_it() -> None:
         assert called == []  # soon, not at once
         assert await task == "Ann"
         assert called == [wait, wait]
-        assert (wait.done(), wait.cancelled(), wait.cancel()) == (True, False, False)
+        assert (wait.done(), wait.cancelled(), wait.cancel(None)) == (True, False, False)
         assert (wait.result(), wait.exception()) == ("Ann", None)
         wait.add_done_callback(called.append)
         await step()
@@ -521,16 +521,37 @@ def test_it_is_a_coroutine_until_a_task_waits_for_it() -> None:
     run_quickly(main())
 
 
-def test_cancelling_the_future_cancels_those_who_wait_for_it() -> None:
+def test_who_cancels_the_wait_but_not_the_task_is_not_taken_for_the_task() -> None:
     async def main() -> None:
         door = Door()
-        tasks = [asyncio.create_task(_await(door.wait())) for _ in range(2)]
+        tasks = [asyncio.create_task(_await(door.wait())) for _ in range(3)]
         await step()
-        for wait in door.purgatory.waiting("door"):
-            assert wait.cancel()
+        by_operation, by_task, by_keyword = door.purgatory.waiting("door")
+        future_face: Any = by_task
+        assert by_operation.cancel()
+        assert future_face.cancel(None)
+        future_face = by_keyword
+        assert future_face.cancel(msg="enough")
+        assert not by_operation.cancel()
+        assert not future_face.cancel("again")
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [asyncio.CancelledError] * 2
+        assert [type(outcome) for outcome in outcomes] == [
+            Cancelled,
+            asyncio.CancelledError,
+            asyncio.CancelledError,
+        ]
         assert counts(door.purgatory) == (0, 0, 0)
+
+    run_quickly(main())
+
+
+def test_one_that_does_not_wait_yet_cannot_be_cancelled_by_others() -> None:
+    async def main() -> None:
+        door = Door()
+        wait: Any = door.wait("Ann")
+        assert not wait.cancel()
+        door.open()
+        assert await wait == "Ann"
 
     run_quickly(main())
 
@@ -560,6 +581,7 @@ def test_what_asyncio_shows_names_it() -> None:
         door = Door()
         task = asyncio.create_task(door.wait(timeout=2))
         await step()
+        assert "coro=<aio.Purgatory.wait()>" in repr(task)
         assert "wait_for=<Wait timeout_ms=2000 pending>" in repr(task)
         task.get_stack()
         door.open()
@@ -580,8 +602,15 @@ def test_it_is_made_by_its_purgatory_alone_and_not_copied() -> None:
         for copied in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(WrongType, match="cannot be copied or pickled"):
                 copied(wait)
-        blank = kind.__new__(kind)
-        for use in (lambda: blank.send(None), blank.get_loop, lambda: blank.add_done_callback(id)):
+        blank: Any = kind.__new__(kind)  # type: ignore[call-overload]
+        for use in (
+            lambda: blank.send(None),
+            blank.get_loop,
+            lambda: blank.add_done_callback(id),
+            blank.on_complete,
+            blank.force_complete,
+            blank.cancel,
+        ):
             with pytest.raises(sojourn.errors.NotInitialised):
                 use()
 
@@ -606,7 +635,8 @@ def test_the_collector_sees_callbacks_again_after_the_wait() -> None:
         task = asyncio.create_task(_await(door.wait()))
         await step()
         wait: Any = door.purgatory.waiting()[0]
-        callback = [].append
+        called: list[Any] = []
+        callback = called.append
         wait.remove_done_callback(None)
         late: Any = door.wait()
         late.add_done_callback(callback)
@@ -624,3 +654,66 @@ def test_the_collector_sees_callbacks_again_after_the_wait() -> None:
         await task
 
     run_quickly(main())
+
+
+# All of it at once.
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_ends_the_waits_nothing_is_left_of_them(seed: int, quiet_log: None) -> None:
+    """Tasks wait in every way there is; two threads and the loop end them as the seed has it."""
+    random = Random(seed)
+
+    async def main() -> weakref.ref[aio.Purgatory]:
+        purgatory = aio.Purgatory()
+        arrived: set[int] = set()
+
+        def wait(number: int) -> Coroutine[Any, Any, Any]:
+            timeout = random.choice([None, 0, 0.001, 0.005, WAIT_S])
+            key = number % 7
+            if random.random() < 0.3:
+                requires = [(key, number), ("x", 1)]
+                return purgatory.wait(requires=requires, needed=1, timeout=timeout)
+            return purgatory.wait(lambda: number in arrived, keys=[key, "all"], timeout=timeout)
+
+        async def one(number: int) -> Any:
+            around = random.choice([*AROUND, lambda wait: asyncio.wait_for(wait, 0.002)])
+            if random.random() < 0.2:
+                return await purgatory.submit(
+                    DelayedOperation(random.choice([1, 5, 1000])), ["all"]
+                )
+            return await around(wait(number))
+
+        tasks = [asyncio.create_task(one(number)) for number in range(60)]
+        over = threading.Event()
+
+        def bring(random: Random) -> None:
+            while not over.wait(0.0001):
+                number = random.randrange(60)
+                arrived.add(number)
+                purgatory.check_and_complete(number % 7)
+                purgatory.signal(number % 7, number)
+                for operation in purgatory.waiting(number % 7)[:1]:
+                    random.choice([operation.force_complete, operation.cancel])()
+
+        threads = [threading.Thread(target=bring, args=(Random(seed + n),)) for n in (10, 20)]
+        for thread in threads:
+            thread.start()
+        for _ in range(20):
+            await asyncio.sleep(random.choice([0, 0.0005]))
+            random.choice(tasks).cancel()
+            if random.random() < 0.1:
+                purgatory.cancel_for_key(random.randrange(7))
+        over.set()
+        for thread in threads:
+            thread.join(WAIT_S)
+        await step()
+        purgatory.close()
+        await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), WAIT_S)
+        await step()
+        assert counts(purgatory) == (0, 0, 0)
+        return weakref.ref(purgatory)
+
+    gone = asyncio.run(main())
+    gc.collect()
+    assert gone() is None

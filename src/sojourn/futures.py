@@ -14,13 +14,27 @@ from typing import TYPE_CHECKING, Any, overload
 
 from sojourn._alike import not_initialised
 from sojourn.errors import Closed, WrongType
-from sojourn.operation import DelayedOperation
+from sojourn.operation import DelayedOperation, Shown
 
 if TYPE_CHECKING:
     import asyncio
 
     import sojourn.aio
     from sojourn.purgatory import Purgatory
+
+
+def futures_of(wait: Any) -> list[Future[Any]]:
+    """The futures it waits for."""
+    if wait._sj_futures is None:
+        raise not_initialised(wait)
+    return list(wait._sj_futures)
+
+
+def late_of(wait: Any) -> list[Future[Any]]:
+    """The futures that were not done at the deadline; empty unless it has expired."""
+    if wait._sj_futures is None:
+        raise not_initialised(wait)
+    return list(wait._sj_late)
 
 
 class DelayedFuture(DelayedOperation):
@@ -41,6 +55,9 @@ class DelayedFuture(DelayedOperation):
     _sj_done = 0  # how many futures, from the first on, are known to be done
     _sj_late: tuple[Future[Any], ...] = ()
 
+    futures: Any = Shown(futures_of)
+    late: Any = Shown(late_of)
+
     def __init__(
         self,
         futures: Iterable[Future[Any]],
@@ -55,20 +72,6 @@ class DelayedFuture(DelayedOperation):
             raise WrongType(f"on_done must be callable, got {on_done!r}")
         self._sj_on_done = on_done
         self._sj_cancel_late = bool(cancel_late)
-
-    @property
-    def futures(self) -> list[Future[Any]]:
-        """The futures it waits for."""
-        if self._sj_futures is None:
-            raise not_initialised(self)
-        return list(self._sj_futures)
-
-    @property
-    def late(self) -> list[Future[Any]]:
-        """The futures that were not done at the deadline; empty unless it has expired."""
-        if self._sj_futures is None:
-            raise not_initialised(self)
-        return list(self._sj_late)
 
     @overload
     def watch_in(self, purgatory: Purgatory) -> Future[bool]: ...
@@ -104,7 +107,7 @@ class DelayedFuture(DelayedOperation):
                 for future in self._sj_late:
                     future.cancel()  # does nothing to one that runs
         if self._sj_on_done is not None:
-            self._sj_on_done(self.futures)
+            self._sj_on_done(list(self._sj_futures))
 
 
 class _News:

@@ -7,6 +7,7 @@ cdef class LoopThread:
 
     cpdef bint is_here(self) noexcept
     cpdef int check(self) except -1
+    cpdef int check_open(self) except -1
     cpdef int check_running(self) except -1
     cpdef int call_soon(self, object fn, object arg, object context) except -1
 

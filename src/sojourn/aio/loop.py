@@ -8,11 +8,12 @@ except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-from sojourn.errors import OutOfRange, WrongThread
+from sojourn.errors import Closed, OutOfRange, WrongThread
 
 if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
@@ -50,6 +51,11 @@ class LoopThread:
                 "this belongs to the thread of its event loop; from others use "
                 "check_and_complete(), signal() or loop.call_soon_threadsafe()"
             )
+
+    def check_open(self) -> None:
+        """Raise `Closed` if the loop is closed: its time has come to an end."""
+        if self.loop.is_closed():
+            raise Closed("the event loop is closed; make a new timer or purgatory on a running one")
 
     def check_running(self) -> None:
         """Raise `WrongThread` unless the loop is the one that runs here, now."""
@@ -100,10 +106,14 @@ class LoopDriver:
         self._alarm: asyncio.Handle | None = None
 
     def wake(self) -> None:
-        if self._loop.is_here():
-            self._set_alarm()
-        else:
-            self._loop.loop.call_soon_threadsafe(self._set_alarm)
+        try:
+            if self._loop.is_here():
+                self._set_alarm()
+            else:
+                self._loop.loop.call_soon_threadsafe(self._set_alarm)
+        except RuntimeError:
+            self._loop.check_open()
+            raise
 
     def wait_expired(self, seen: int, timeout_ms: int) -> None:
         """Nothing to wait for: a loop must not be blocked."""
@@ -114,7 +124,8 @@ class LoopDriver:
                 f"drop=False: {len(self._timer)} tasks wait, and only the loop can run them; "
                 "let it run past their deadlines first"
             )
-        self.wake()  # for what is ready
+        with contextlib.suppress(Closed):
+            self.wake()  # for what is ready
 
     def _set_alarm(self) -> None:
         if self._alarm is not None:

@@ -17,7 +17,7 @@ from sojourn.keys import as_key
 
 if TYPE_CHECKING:
     from sojourn.operation import DelayedOperation
-    from sojourn.purgatory import AnyFuture, PurgatoryMetrics
+    from sojourn.purgatory import PurgatoryMetrics
 
 Value = TypeVar("Value")
 _ALL: Any = object()  # in place of a key
@@ -152,6 +152,7 @@ class Purgatory(Face):
     ) -> None:
         """Do the same with a future of the caller's."""
         self._sj_loop.check()
+        self._sj_loop.check_open()
         relay = Relay(self._sj_loop, future, operation)
         self._sj_core.submit_into(relay, operation, keys, requires=requires, needed=needed)
         future.add_done_callback(relay.on_done)
@@ -166,6 +167,7 @@ class Purgatory(Face):
     ) -> bool:
         """Try to complete the operation; if it is not to be, let it wait. See `Purgatory`."""
         self._sj_loop.check()
+        self._sj_loop.check_open()
         return self._sj_core.try_complete_else_watch(  # type: ignore[no-any-return]
             operation, keys, requires=requires, needed=needed
         )
@@ -173,6 +175,7 @@ class Purgatory(Face):
     def submit_many(self, rows: Iterable[tuple[Any, ...]]) -> int:
         """Let many operations wait for progress; return how many completed at once."""
         self._sj_loop.check()
+        self._sj_loop.check_open()
         return self._sj_core.submit_many(rows)  # type: ignore[no-any-return]
 
     # News and signals, from any thread.
@@ -253,16 +256,13 @@ class Purgatory(Face):
         try:
             self._sj_loop.loop.call_soon_threadsafe(call, *args)
         except RuntimeError:
-            if not self._sj_loop.loop.is_closed():
-                raise
-            raise Closed(
-                f"the event loop of purgatory {self.name!r} is closed; make a new purgatory"
-            ) from None
+            self._sj_loop.check_open()
+            raise
         return 0
 
 
 class Relay:
-    """The future of an operation as the core purgatory sees it; settles the loop's, from any thread.
+    """The future of an operation as the core sees it; settles the loop's own, from any thread.
 
     So whoever ends the operation may do it in any thread, and a future whose operation was
     cancelled fails with an error instead of pretending that its task was cancelled.

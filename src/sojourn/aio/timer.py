@@ -29,15 +29,15 @@ class Timer(Face):
         )
         self._sj_loop = loop
 
-    def call_later(
-        self, delay_seconds: float, fn: Callable[..., object], *args: Any
-    ) -> TimerTask:
+    def call_later(self, delay_seconds: float, fn: Callable[..., object], *args: Any) -> TimerTask:
         """Call `fn(*args)` in the loop after `delay_seconds`; returns the task, to cancel it by."""
+        self._sj_loop.check_open()
         task: TimerTask = self._sj_core.call_later(as_ms(delay_seconds, "delay_seconds"), fn, *args)
         return task
 
     def add(self, task: TimerTask) -> None:
         """Run the task in the loop after its delay, which is in milliseconds as always."""
+        self._sj_loop.check_open()
         self._sj_core.add(task)
 
     def __len__(self) -> int:

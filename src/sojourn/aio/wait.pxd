@@ -41,10 +41,6 @@ cdef class Wait(DelayedOperation):
     cpdef object _sj_on_cancel(self, object why)
 
 
-cdef extern from "Python.h":
-    bint PyObject_GC_IsTracked(object thing)
-
-
 cdef int hide(object callback) except -1
 cdef int unhide(object callback) except -1
 cpdef object end(Wait wait)

@@ -43,7 +43,11 @@ from sojourn.errors import AlreadyWaiting, Cancelled, OutOfRange, WrongType
 if cython.compiled:
     from cython.cimports.cpython.exc import PyErr_SetObject
     from cython.cimports.cpython.ref import Py_REFCNT
-    from cython.cimports.sojourn._collector import PyObject_GC_Track, PyObject_GC_UnTrack
+    from cython.cimports.sojourn._collector import (
+        PyObject_GC_IsTracked,
+        PyObject_GC_Track,
+        PyObject_GC_UnTrack,
+    )
     from cython.cimports.sojourn.aio.loop import LoopThread
     from cython.cimports.sojourn.millis import checked_ms
     from cython.cimports.sojourn.operation import COMPLETED, DelayedOperation
@@ -77,6 +81,7 @@ NO_FUTURE = 0
 NOT_BLOCKING = 1
 BLOCKING = 2
 
+_NO_TASK: Any = object()  # in place of a task's message
 _A_CENTURY_MS = 100 * 365 * 86_400_000
 _ASYNCHRONOUS = CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
 
@@ -110,6 +115,12 @@ class Wait(DelayedOperation):
         "_steps",
     )
 
+    _home: Home
+    _phase: int
+    _steps: int
+    _blocking: int
+    _is_cancelled: bool
+    _has_failed: bool
     _predicate: Any
     _keys: Any  # until it starts: its keys, or what it requires and how much of that
     _outcome: Any  # what the predicate returned; or what went wrong; or the cancel message
@@ -147,6 +158,11 @@ class Wait(DelayedOperation):
         self._end_from_here()
 
     # The coroutine.
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__qualname__":  # what the repr of a task calls it
+            return "aio.Purgatory.wait"
+        raise AttributeError(f"a wait has no attribute {name!r}")
 
     def __await__(self) -> Wait:
         if self._steps != UNTOUCHED:
@@ -189,7 +205,7 @@ class Wait(DelayedOperation):
     def close(self) -> None:
         """Stop waiting."""
         self._steps = DELIVERED
-        self.cancel()
+        self.cancel(None)
 
     # The future.
 
@@ -216,8 +232,14 @@ class Wait(DelayedOperation):
         """Say whether it ended because the task that waited was cancelled."""
         return self._phase == OVER and bool(self._is_cancelled)
 
-    def cancel(self, msg: object = None) -> bool:
-        """Stop waiting because the one who waits is cancelled; say whether it was waiting."""
+    def cancel(self, msg: object = _NO_TASK) -> bool:
+        """Stop waiting; say whether it was waiting.
+
+        A task that is cancelled calls this with its message, or None, and gets `CancelledError`.
+        Anybody else calls it without, as for any operation, and the task gets `Cancelled`.
+        """
+        if msg is _NO_TASK:
+            return DelayedOperation.cancel(self)
         if self._phase == OVER:
             return False
         self._is_cancelled = True
@@ -250,6 +272,8 @@ class Wait(DelayedOperation):
         self, fn: Callable[[Any], object], *, context: Context | None = None
     ) -> None:
         """Call `fn` with this object, soon after the wait is over."""
+        if self._home is None:
+            raise not_initialised(self)
         if self._phase == NEW:
             self._start()
         if context is None:
@@ -307,6 +331,8 @@ class Wait(DelayedOperation):
 
     def _end_from_here(self) -> None:
         """End the wait, in whatever thread this is."""
+        if self._home is None:
+            raise not_initialised(self)
         if self._home.is_here():
             self._end()
         else:
@@ -322,8 +348,8 @@ class Wait(DelayedOperation):
         callback, context = self._callback, self._context
         self._callback = self._context = None
         if type(callback) is list:
-            for callback, context in callback:
-                self._home.call_soon(callback, self, context)
+            for other, context in callback:
+                self._home.call_soon(other, self, context)
         elif callback is not None:
             if cython.compiled and Py_REFCNT(callback) > 1:
                 unhide(callback)
