@@ -39,8 +39,10 @@ class Sets:
             self.nodes += 1
             node = self.nodes
             self.forest.reserve(node)
+        is_first = self.roots[n] == 0
         self.roots[n] = self.forest.insert(self.roots[n], node, key)
-        self.forest.parents[self.roots[n]] = self.owner[n]
+        if is_first:  # later roots inherit it
+            self.forest.parents[node] = self.owner[n]
         at = bisect.bisect_right(self.lists[n], key, key=lambda pair: pair[0])
         self.lists[n].insert(at, (key, node))
 

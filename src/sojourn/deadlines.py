@@ -285,9 +285,7 @@ class DeadlineWheel:
                     due += 1
                     self._sj_release(slot)
                 else:
-                    self._sj_link(
-                        slot, self._sj_levels.place(self._sj_slots[slot * _WORDS]) + 1
-                    )
+                    self._sj_link(slot, self._sj_levels.place(self._sj_slots[slot * _WORDS]) + 1)
                 slot = after
 
     def _sj_next_ms(self) -> int:

@@ -637,8 +637,8 @@ class Purgatory(Keeper):
             while True:
                 now_us = self.timer._sj_now_us()
                 self.timer._sj_make_room(operation._sj_delay_ms, now_us)
-                if not progress.has_room(len(requires) // 2):
-                    progress.reserve(len(requires) // 2)
+                if not progress.has_room(len(requires)):  # a place, and an anchor for its key
+                    progress.reserve(len(requires))
                 placed = self._sj_settle_in(operation, requires, needed, future, now_us)
                 if placed != _AGAIN:
                     break
@@ -680,7 +680,8 @@ class Purgatory(Keeper):
             self._sj_forget(now_us - self._sj_forget_after_us)
         ended: list[DelayedOperation] = []
         while not self._sj_advance(self._sj_progress.entry(key), offset, now_us, ended):
-            pass
+            if not self._sj_progress.has_room(1):
+                self._sj_progress.reserve(1)
         self._sj_bury()
         if not ended:
             return 0
@@ -770,7 +771,7 @@ class Purgatory(Keeper):
     ) -> int:
         """Admit the operation, and complete it or let it wait for progress, all at once."""
         holding = self._sj_progress.count_holding(requires)
-        if holding < 0 or not self._sj_progress.has_room(len(requires) // 2):
+        if holding < 0 or not self._sj_progress.has_room(len(requires)):
             return _AGAIN
         if not self._sj_take_in(operation, future):
             return _ENDED
