@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable
 from sojourn.errors import Closed
 
 
-_SPANS_MS = (20, 400, 8_000, 160_000)  # of the levels of a wheel with the default size
-
-
-def next_stop_ms(now_ms: int, target_ms: int, deadlines_ms: Iterable[int]) -> int | None:
+def next_stop_ms(
+    now_ms: int, target_ms: int, deadlines_ms: Iterable[int], wheel_size: int
+) -> int | None:
     """Where a clock moved by hand stops next: at a deadline, or where a coarser bucket expires."""
+    spans_ms = [wheel_size**level for level in range(1, 6)]
     stops = []
     for deadline_ms in deadlines_ms:
         stops.append(deadline_ms)
-        coarser = [deadline_ms - deadline_ms % span_ms for span_ms in _SPANS_MS]
+        coarser = [deadline_ms - deadline_ms % span_ms for span_ms in spans_ms]
         stops.extend(stop_ms for stop_ms in coarser if stop_ms > now_ms)
     return min((stop_ms for stop_ms in stops if stop_ms <= target_ms), default=None)
 
@@ -28,11 +28,12 @@ class NaiveTimer:
     is due when it is added runs there and then, or when time next moves.
     """
 
-    def __init__(self, at_once: bool = True) -> None:
+    def __init__(self, wheel_size: int, at_once: bool = True) -> None:
         self.gap: Callable[[], None] = lambda: None
         self.now_ms = 0
         self.ran: list[tuple[int, int]] = []  # when, and the name
         self.deadline_ms: dict[int, int] = {}  # of every name that waits
+        self._wheel_size = wheel_size
         self._at_once = at_once
         self._ready: deque[int] = deque()
         self._running = False
@@ -63,7 +64,9 @@ class NaiveTimer:
         self._run_ready()
         while True:
             self.gap()
-            stop_ms = next_stop_ms(self.now_ms, target_ms, self.deadline_ms.values())
+            stop_ms = next_stop_ms(
+                self.now_ms, target_ms, self.deadline_ms.values(), self._wheel_size
+            )
             if stop_ms is None:
                 break
             self.gap()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from sweep import futures, loops, purgatories, timers, wheels
+from sweep import futures, loops, progress, purgatories, timers, wheels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,5 +22,10 @@ if TYPE_CHECKING:
 def all_cases() -> Iterator[Case]:
     """Every case, always in the same order."""
     return chain(
-        wheels.cases(), timers.cases(), purgatories.cases(), futures.cases(), loops.cases()
+        wheels.cases(),
+        timers.cases(),
+        purgatories.cases(),
+        progress.cases(),
+        futures.cases(),
+        loops.cases(),
     )

@@ -11,7 +11,7 @@ from naive_purgatory import SHARED, Program, Spec
 from sojourn import TimerTask, aio
 from sweep.cases import Action, Case, Seen, Step, World
 from sweep.purgatories import NaivePurgatories
-from sweep.timers import NaiveTimers
+from sweep.timers import WHEEL_SIZE, NaiveTimers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -72,7 +72,7 @@ class RealTimers(_OnALoop):
 
     def __init__(self) -> None:
         super().__init__()
-        self._timer: aio.Timer = self._loop.made_inside(aio.Timer)
+        self._timer: aio.Timer = self._loop.made_inside(partial(aio.Timer, wheel_size=WHEEL_SIZE))
         self._tasks: dict[int, TimerTask] = {}
         self._ran: list[tuple[int, int]] = []
 
@@ -230,7 +230,7 @@ _TIMER_CALLS: tuple[Step, ...] = (
 )
 _TIMER_INTRUSIONS: tuple[tuple[Step, ...], ...] = (
     (("cancel", 1), ("cancel", 3)),
-    (("add", 6, 54), ("add", 7, 2)),
+    (("add", 6, 54), ("add", 7, 13)),
     (("call_later", 7, 55),),
     (("call_later", 7, 0),),
 )

@@ -87,12 +87,11 @@ class _Watched(World, Run):
 class RealPurgatories(_Watched, RealRun):
     """Operations by number in a purgatory."""
 
-    def __init__(self, key: Callable[[str], Hashable] = str) -> None:
-        RealRun.__init__(self, _PROGRAM)
+    def __init__(self, key: Callable[[str], Hashable] = str, program: Program = _PROGRAM) -> None:
+        RealRun.__init__(self, program)
         self._begin()
         self._purgatory = Purgatory(clock=self._clock)
         self._key = key
-        self._futures_given: list[Any] = []
 
     def submit(self, number: int) -> Action:
         operation = self._operations[number]
@@ -155,7 +154,7 @@ class RealPurgatories(_Watched, RealRun):
             self._claims,
             self._clock.now_ms,
             tuple(self.callbacks),
-            tuple(self.outcome(number) for number in range(len(_SPECS))),
+            tuple(self.outcome(number) for number in range(len(self.program.specs))),
         )
 
 
@@ -257,7 +256,7 @@ class NaivePurgatories(_Watched, NaiveRun):
 
     def _signal(self, key: str) -> int:
         completed = 0
-        for record in [record for record in self._waiting if key in record.spec.keys]:
+        for record in self._on(key):
             self.gap()
             if record.kept:
                 self._again.add(record.number)
@@ -268,13 +267,19 @@ class NaivePurgatories(_Watched, NaiveRun):
         return Action(partial(self._cancel_key, key))
 
     def _cancel_key(self, key: str) -> list[int]:
-        found = [record.number for record in self._waiting if key in record.spec.keys]
         cancelled = []
-        for number in found:
+        for record in self._on(key):
             self.gap()
-            if self._cancel(number):
-                cancelled.append(number)
+            if self._cancel(record.number):
+                cancelled.append(record.number)
         return cancelled
+
+    def _on(self, key: str) -> list[Record]:
+        """Who waits on the key, in the order in which they are told of news."""
+        return [record for record in self._waiting if key in record.spec.keys]
+
+    def _everybody(self) -> list[Record]:
+        return list(self._waiting)
 
     def cancel(self, number: int) -> Action:
         return Action(partial(self._cancel, number))
@@ -314,7 +319,7 @@ class NaivePurgatories(_Watched, NaiveRun):
         while True:
             self.gap()
             deadlines_ms = [r.deadline_ms for r in self._waiting if r.deadline_ms is not None]
-            stop_ms = next_stop_ms(self._now_ms, target_ms, deadlines_ms)
+            stop_ms = next_stop_ms(self._now_ms, target_ms, deadlines_ms, wheel_size=20)
             if stop_ms is None:
                 break
             self.gap()
@@ -339,7 +344,7 @@ class NaivePurgatories(_Watched, NaiveRun):
     def _close(self) -> int:
         self._closed = True
         dropped = 0
-        for record in list(self._waiting):
+        for record in self._everybody():
             self.gap()
             dropped += self._cancel(record.number)
         self.gap()
@@ -419,7 +424,7 @@ class NaivePurgatories(_Watched, NaiveRun):
             self._claims,
             self._now_ms,
             tuple(self.callbacks),
-            tuple(self.outcome(number) for number in range(len(_SPECS))),
+            tuple(self.outcome(number) for number in range(len(self.program.specs))),
         )
 
 

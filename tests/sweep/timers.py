@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
     from sojourn.wheel import WheelSnapshot
 
+WHEEL_SIZE = 4  # so that a level has few buckets to make
+
 
 class NaiveTimers(World):
     """The model: names, their deadlines, and what ran when."""
 
     def __init__(self, at_once: bool = True) -> None:
         super().__init__()
-        self._timer = NaiveTimer(at_once)
+        self._timer = NaiveTimer(WHEEL_SIZE, at_once)
         self._timer.gap = lambda: self.gap()
 
     def add(self, name: int, delay_ms: int) -> Action:
@@ -69,7 +71,7 @@ class RealTimers(World):
     def __init__(self) -> None:
         super().__init__()
         self._clock = ManualClock()
-        self._timer = Timer(self._clock, executor=self._executor())
+        self._timer = Timer(self._clock, wheel_size=WHEEL_SIZE, executor=self._executor())
         self._tasks: dict[int, TimerTask] = {}
         self._ran: list[tuple[int, int]] = []
 

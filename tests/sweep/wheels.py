@@ -53,10 +53,10 @@ class NaiveWheels(World):
         return Action(lambda: sum([self._wheel.cancel(name) for name in names]))
 
     def advance(self, now_ms: int) -> Action:
-        def advance() -> list[int]:
-            return [name for _, names in self._wheel.advance(now_ms) for name in sorted(names)]
+        return Action(partial(self._advance, now_ms), _without_twins)
 
-        return Action(advance, _without_twins)
+    def _advance(self, now_ms: int) -> list[int]:
+        return [name for _, names in self._wheel.advance(now_ms) for name in sorted(names)]
 
     def next_expiration(self) -> Action:
         return Action(lambda: len(self._wheel) > 0)
@@ -77,6 +77,19 @@ class NaiveWheels(World):
 
     def seen(self) -> Seen:
         return (len(self._wheel),)
+
+
+class NaiveTimingWheel(NaiveWheels):
+    """The model of the timing wheel, whose buckets expire one after the other."""
+
+    def _advance(self, now_ms: int) -> list[int]:
+        due: list[int] = []
+        while True:
+            self.gap()
+            next_ms = self._wheel.next_due_ms()
+            if next_ms is None or next_ms > now_ms:
+                return due + super()._advance(now_ms)
+            due += super()._advance(next_ms)
 
 
 def _without_twins(names: Sequence[int]) -> list[int]:
@@ -246,17 +259,17 @@ _DEADLINE_INTRUSIONS: tuple[tuple[Step, ...], ...] = (
 
 
 def cases() -> Iterator[Case]:
-    for subject, real, before, calls, intrusions in (
-        ("TimingWheel", RealTimingWheel, _WAITING, _WHEEL_CALLS, _WHEEL_INTRUSIONS),
-        ("DeadlineWheel", RealDeadlineWheel, _DEADLINES, _DEADLINE_CALLS, _DEADLINE_INTRUSIONS),
+    for real, naive, before, calls, intrusions in (
+        (RealTimingWheel, NaiveTimingWheel, _WAITING, _WHEEL_CALLS, _WHEEL_INTRUSIONS),
+        (RealDeadlineWheel, NaiveWheels, _DEADLINES, _DEADLINE_CALLS, _DEADLINE_INTRUSIONS),
     ):
         for call in calls:
             for intrusion in intrusions:
                 for from_a_thread in (False, True):
                     yield Case(
-                        subject,
+                        real.__name__.removeprefix("Real"),
                         real,
-                        NaiveWheels,
+                        naive,
                         before,
                         call,
                         intrusion,
