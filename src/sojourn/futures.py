@@ -90,6 +90,8 @@ class DelayedFuture(DelayedOperation):
         outcome.add_done_callback(news.stop)
         for future in self._sj_futures:  # also those that are done by now, lest one be missed
             future.add_done_callback(news)
+        # A finaliser that finishes a future in the middle of `add_done_callback` calls nobody.
+        purgatory.check_and_complete(news)
         return outcome
 
     def try_complete(self) -> bool:

@@ -304,8 +304,6 @@ class Purgatory(Keeper):
         """Do the same with a future of the caller's, also asyncio's; cancelling is up to them."""
         if not isinstance(operation, DelayedOperation):
             raise _not_an_operation(operation)
-        if operation.is_completed:
-            raise AlreadyWaiting(f"{operation!r} has ended already; make a new one")
         self._sj_submit(operation, keys, requires, needed, future)
 
     def wait(
@@ -582,7 +580,7 @@ class Purgatory(Keeper):
             operation._sj_error = None
         stay = self._sj_admit(operation, future)
         if not stay:
-            return False
+            return _ended_before(operation, future)
         try:
             # The lock is held from the first try to the second, so that a signal that finds the
             # operation in a circle in between leaves its mark instead of waiting (KAFKA-8334).
@@ -649,7 +647,7 @@ class Purgatory(Keeper):
                 self._sj_tidy(requires)
                 self._sj_bury()
         if placed == _ENDED:
-            return False
+            return _ended_before(operation, future)
         if placed == _AT_ONCE:
             operation._sj_finish()
             return True
@@ -951,6 +949,13 @@ def _checked_row(row: Any) -> tuple[DelayedOperation, list[Any], int]:
 
 def _not_an_operation(thing: Any) -> WrongType:
     return WrongType(f"operation must be a DelayedOperation, got {thing!r}")
+
+
+def _ended_before(operation: DelayedOperation, future: Any) -> bool:
+    """An operation that has ended is not submitted again; nobody would ever settle the future."""
+    if future is not None:
+        raise AlreadyWaiting(f"{shown(operation)} has ended already; make a new one")
+    return False
 
 
 def _unique(operations: list[DelayedOperation]) -> list[DelayedOperation]:
