@@ -172,6 +172,43 @@ def with_requires(purgatory: Any, requires: Any, needed: Any = None) -> object:
     return purgatory.try_complete_else_watch(operation, requires=requires, needed=needed)
 
 
+PURGATORY_BAD: dict[str, Callable[[Any, Any], object]] = {
+    "try_complete_else_watch(operation)": lambda purgatory, bad: purgatory.try_complete_else_watch(
+        bad, ["key"]
+    ),
+    "try_complete_else_watch(keys)": lambda purgatory, bad: purgatory.try_complete_else_watch(
+        DelayedOperation(5), bad
+    ),
+    "try_complete_else_watch([key])": lambda purgatory, bad: purgatory.try_complete_else_watch(
+        DelayedOperation(5), [bad]
+    ),
+    "requires": with_requires,
+    "[requirement]": lambda purgatory, bad: with_requires(purgatory, [bad]),
+    "[(key, 1)]": lambda purgatory, bad: with_requires(purgatory, [(bad, 1)]),
+    "[('key', offset)]": lambda purgatory, bad: with_requires(purgatory, [("key", bad)]),
+    "needed": lambda purgatory, bad: with_requires(purgatory, [("key", 1)], bad),
+    "submit(operation)": lambda purgatory, bad: purgatory.submit(bad, ["key"]),
+    "submit(keys)": lambda purgatory, bad: purgatory.submit(DelayedOperation(5), bad).done(),
+    "submit_into(operation)": lambda purgatory, bad: purgatory.submit_into(Future(), bad, ["key"]),
+    "submit_many(rows)": lambda purgatory, bad: purgatory.submit_many(bad),
+    "submit_many([row])": lambda purgatory, bad: purgatory.submit_many([bad]),
+    "submit_many([(operation, requires)])": lambda purgatory, bad: purgatory.submit_many(
+        [(bad, [("key", 1)])]
+    ),
+    "wait(predicate)": lambda purgatory, bad: purgatory.wait(bad, ["key"], 0),
+    "wait(keys)": lambda purgatory, bad: purgatory.wait(lambda: True, bad, 0),
+    "wait(timeout_ms)": lambda purgatory, bad: purgatory.wait(lambda: 1, ["key"], bad),
+    "check_and_complete(key)": lambda purgatory, bad: purgatory.check_and_complete(bad),
+    "signal(key)": lambda purgatory, bad: purgatory.signal(bad, 1),
+    "signal(offset)": lambda purgatory, bad: purgatory.signal("key", bad),
+    "signal_many(signals)": lambda purgatory, bad: purgatory.signal_many(bad),
+    "signal_many([signal])": lambda purgatory, bad: purgatory.signal_many([bad]),
+    "progress(key)": lambda purgatory, bad: purgatory.progress(bad),
+    "waiting(key)": lambda purgatory, bad: purgatory.waiting(bad),
+    "cancel_for_key(key)": lambda purgatory, bad: purgatory.cancel_for_key(bad),
+    "audit(sample)": lambda purgatory, bad: purgatory.audit(bad),
+}
+
 SUBJECTS = (
     Subject(
         "TimerTask",
@@ -284,9 +321,12 @@ SUBJECTS = (
             ),
             "timeout_ms": (lambda bad: DelayedFuture([Future()], bad),),
             "on_done": (lambda bad: DelayedFuture([Future()], 5, bad),),
+            "cancel_late": (lambda bad: DelayedFuture([Future()], 5, cancel_late=bad),),
         },
         OPERATION_CALLS
         | {
+            "futures": lambda operation: len(operation.futures),
+            "late": lambda operation: operation.late,
             "watch_in()": lambda operation: operation.watch_in(a_purgatory()).done(),
         },
         {"watch_in(purgatory)": lambda operation, bad: operation.watch_in(bad)},
@@ -312,52 +352,13 @@ SUBJECTS = (
             ),
         },
         PURGATORY_CALLS,
-        {
-            "try_complete_else_watch(operation)": lambda purgatory, bad: (
-                purgatory.try_complete_else_watch(bad, ["key"])
-            ),
-            "try_complete_else_watch(keys)": lambda purgatory, bad: (
-                purgatory.try_complete_else_watch(DelayedOperation(5), bad)
-            ),
-            "try_complete_else_watch([key])": lambda purgatory, bad: (
-                purgatory.try_complete_else_watch(DelayedOperation(5), [bad])
-            ),
-            "requires": with_requires,
-            "[requirement]": lambda purgatory, bad: with_requires(purgatory, [bad]),
-            "[(key, 1)]": lambda purgatory, bad: with_requires(purgatory, [(bad, 1)]),
-            "[('key', offset)]": lambda purgatory, bad: with_requires(purgatory, [("key", bad)]),
-            "needed": lambda purgatory, bad: with_requires(purgatory, [("key", 1)], bad),
-            "submit(operation)": lambda purgatory, bad: purgatory.submit(bad, ["key"]),
-            "submit(keys)": lambda purgatory, bad: purgatory.submit(
-                DelayedOperation(5), bad
-            ).done(),
-            "submit_into(operation)": lambda purgatory, bad: purgatory.submit_into(
-                Future(), bad, ["key"]
-            ),
-            "submit_many(rows)": lambda purgatory, bad: purgatory.submit_many(bad),
-            "submit_many([row])": lambda purgatory, bad: purgatory.submit_many([bad]),
-            "submit_many([(operation, requires)])": lambda purgatory, bad: purgatory.submit_many(
-                [(bad, [("key", 1)])]
-            ),
-            "wait(predicate)": lambda purgatory, bad: purgatory.wait(bad, ["key"], 0),
-            "wait(keys)": lambda purgatory, bad: purgatory.wait(lambda: True, bad, 0),
-            "wait(timeout_ms)": lambda purgatory, bad: purgatory.wait(lambda: 1, ["key"], bad),
-            "check_and_complete(key)": lambda purgatory, bad: purgatory.check_and_complete(bad),
-            "signal(key)": lambda purgatory, bad: purgatory.signal(bad, 1),
-            "signal(offset)": lambda purgatory, bad: purgatory.signal("key", bad),
-            "signal_many(signals)": lambda purgatory, bad: purgatory.signal_many(bad),
-            "signal_many([signal])": lambda purgatory, bad: purgatory.signal_many([bad]),
-            "progress(key)": lambda purgatory, bad: purgatory.progress(bad),
-            "waiting(key)": lambda purgatory, bad: purgatory.waiting(bad),
-            "cancel_for_key(key)": lambda purgatory, bad: purgatory.cancel_for_key(bad),
-            "audit(sample)": lambda purgatory, bad: purgatory.audit(bad),
-        },
+        PURGATORY_BAD,
     ),
 )
 
 
 def started(wait: Any) -> object:
-    """Run the coroutine until it waits."""
+    """Run what can be awaited until it waits."""
     try:
         return wait.send(None) is not None
     except StopIteration as stop:
@@ -366,6 +367,21 @@ def started(wait: Any) -> object:
         wait.close()
 
 
+AIO_TIMER_CALLS: dict[str, Call] = {
+    "name": lambda timer: timer.name,
+    "errors": lambda timer: timer.errors,
+    "expired_buckets": lambda timer: timer.expired_buckets,
+    "add()": lambda timer: timer.add(TimerTask(5, never)),
+    "call_later()": lambda timer: timer.call_later(5, never),
+    "snapshot()": lambda timer: timer.snapshot().waiting,
+    "len": len,
+    "with": lambda timer: timer.__enter__(),
+    "async with": lambda timer: started(timer.__aenter__()) is not None,
+    "aio.Purgatory(timer=)": lambda timer: aio.Purgatory(timer=timer),
+    "close()": lambda timer: timer.close(),
+    "end of with": lambda timer: timer.__exit__(None, None, None),
+    "end of async with": lambda timer: started(timer.__aexit__(None, None, None)),
+}
 AIO_SUBJECTS = (
     Subject(
         "aio.Timer",
@@ -376,7 +392,7 @@ AIO_SUBJECTS = (
             "wheel_size": (lambda bad: aio.Timer(wheel_size=bad),),
             "name": (lambda bad: aio.Timer(name=bad).close(),),
         },
-        TIMER_CALLS,
+        AIO_TIMER_CALLS,
         {
             "add(task)": lambda timer, bad: timer.add(bad),
             "call_later(delay_seconds)": lambda timer, bad: timer.call_later(bad, never).delay_ms,
@@ -390,16 +406,24 @@ AIO_SUBJECTS = (
         {
             "name": (lambda bad: aio.Purgatory(bad).close(),),
             "timer": (lambda bad: aio.Purgatory(timer=bad).close(),),
+            "tick_ms": (lambda bad: aio.Purgatory(tick_ms=bad),),
+            "wheel_size": (lambda bad: aio.Purgatory(wheel_size=bad),),
+            "max_waiting": (lambda bad: aio.Purgatory(max_waiting=bad),),
+            "audit_every_ms": (lambda bad: aio.Purgatory(audit_every_ms=bad),),
+            "audit_sample": (lambda bad: aio.Purgatory(audit_every_ms=5, audit_sample=bad),),
+            "forget_keys_after_ms": (lambda bad: aio.Purgatory(forget_keys_after_ms=bad),),
         },
         PURGATORY_CALLS
         | {
+            "timer": lambda purgatory: isinstance(purgatory.timer, aio.Timer),
             "wait()": lambda purgatory: started(
                 purgatory.wait(lambda: True, keys=["key"], timeout=5)
             ),
             "async with": lambda purgatory: started(purgatory.__aenter__()) is not None,
             "end of async with": lambda purgatory: started(purgatory.__aexit__(None, None, None)),
         },
-        {
+        {name: call for name, call in PURGATORY_BAD.items() if not name.startswith("wait(")}
+        | {
             "wait(predicate)": lambda purgatory, bad: started(
                 purgatory.wait(bad, keys=["key"], timeout=5)
             ),
@@ -409,8 +433,9 @@ AIO_SUBJECTS = (
             "wait(timeout)": lambda purgatory, bad: started(
                 purgatory.wait(never, keys=["key"], timeout=bad)
             ),
-            "check_and_complete(key)": lambda purgatory, bad: purgatory.check_and_complete(bad),
-            "cancel_for_key(key)": lambda purgatory, bad: purgatory.cancel_for_key(bad),
+            "wait(requires)": lambda purgatory, bad: started(
+                purgatory.wait(requires=bad, timeout=5)
+            ),
         },
     ),
 )
@@ -566,15 +591,16 @@ def _second_inits(subject: Subject) -> Iterator[tuple[str, Callable[[], object]]
     yield "after it has ended", after_it_has_ended
 
 
-async def _walk_on_a_loop() -> list[Line]:
-    return list(walk(AIO_SUBJECTS))
+def show(subjects: tuple[Subject, ...]) -> None:
+    for line in walk(subjects):
+        print(json.dumps(line, ensure_ascii=False), flush=True)  # so that a crash shows where
 
 
-def main() -> None:
-    logging.getLogger("sojourn").disabled = True
-    for line in (*walk(SUBJECTS), *asyncio.run(_walk_on_a_loop())):
-        print(json.dumps(line, ensure_ascii=False))
+async def show_on_a_loop(subjects: tuple[Subject, ...]) -> None:
+    show(subjects)
 
 
 if __name__ == "__main__":
-    main()
+    logging.getLogger("sojourn").disabled = True
+    show(SUBJECTS)
+    asyncio.run(show_on_a_loop(AIO_SUBJECTS))
