@@ -96,6 +96,8 @@ class DelayedFuture(DelayedOperation):
 
     def try_complete(self) -> bool:
         futures = self._sj_futures
+        if futures is None:
+            raise not_initialised(self)
         while self._sj_done < len(futures):
             if not futures[self._sj_done].done():
                 return False
