@@ -51,13 +51,13 @@ if cython.compiled:
     )
     from cython.cimports.sojourn.aio.loop import LoopThread
     from cython.cimports.sojourn.millis import checked_ms
-    from cython.cimports.sojourn.operation import COMPLETED, DelayedOperation
+    from cython.cimports.sojourn.operation import CANCELLED, COMPLETED, DelayedOperation
     from cython.cimports.sojourn.progress import checked_requires
     from cython.cimports.sojourn.task import OVERRIDDEN
 else:
     from sojourn.aio.loop import LoopThread
     from sojourn.millis import checked_ms
-    from sojourn.operation import COMPLETED, DelayedOperation
+    from sojourn.operation import CANCELLED, COMPLETED, DelayedOperation
     from sojourn.progress import checked_requires
     from sojourn.task import OVERRIDDEN
 
@@ -256,8 +256,8 @@ class Wait(DelayedOperation):
         self._is_cancelled = True
         if self._phase == NEW:
             self._end()
-        elif not DelayedOperation.cancel(self):  # it has just ended
-            self._is_cancelled = False
+        elif not DelayedOperation.cancel(self) and self._sj_state != CANCELLED:
+            self._is_cancelled = False  # it has just ended
             return False
         self._outcome = msg
         return True
