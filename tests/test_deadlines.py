@@ -16,6 +16,7 @@ from models.naive_wheel import NaiveWheel
 
 import sojourn
 from sojourn import DeadlineWheel
+from sojourn.errors import OutOfRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -217,6 +218,58 @@ def test_a_place_used_again_is_not_taken_for_the_one_before() -> None:
     assert list(wheel.advance(10**6)) == [last]
 
 
+def test_a_generation_that_is_yet_to_come_was_never_given_out() -> None:
+    wheel = DeadlineWheel()
+    first, second = wheel.add_many([5, 7])
+    wheel.cancel_many([second])
+    for never in (first + 2**32, second + 2**32, 2**40, 2**62 + first):
+        with pytest.raises(
+            OutOfRange, match=rf"^handles\[1\] is {never}, .*never gave out.*nothing"
+        ):
+            wheel.cancel_many([first, never])
+        assert len(wheel) == 1
+    [again] = wheel.add_many([9])
+    assert again == second + 2**32
+    assert wheel.cancel_many([second, again, first]) == 2
+
+
+def test_a_refused_cancel_leaves_everything_where_it_was() -> None:
+    """Down to the order within a tick, whatever had been cancelled before the bad handle came."""
+    for seed in range(40):
+        rng = Random(seed)
+        pair = [DeadlineWheel(wheel_size=3, start_ms=50) for _ in range(2)]
+        deadlines_ms = [rng.randint(40, 90) for _ in range(60)]
+        handles, same = (list(wheel.add_many(deadlines_ms)) for wheel in pair)
+        assert handles == same
+        for wheel in pair:
+            gone = list(wheel.advance(60)) + handles[:5]
+            wheel.cancel_many(handles[:5])
+        victims = rng.choices(handles + gone, k=rng.randint(1, 60))
+        never = rng.choice([2**40, -1, 10**6])
+        with pytest.raises(OutOfRange, match=rf"^handles\[{len(victims)}\] is {never}"):
+            pair[0].cancel_many([*victims, never, *handles])
+        assert len(pair[0]) == len(pair[1])
+        for wheel in pair:
+            wheel.add_many([65, 70, 75])
+        for now_ms in range(60, 100, 3):
+            assert pair[0].advance(now_ms) == pair[1].advance(now_ms), f"seed {seed}"
+
+
+@pytest.mark.skipif(sojourn.compiled, reason="looks into the slab, where fields have names")
+def test_a_place_that_has_been_through_all_generations_is_not_used_again() -> None:
+    wheel = DeadlineWheel()
+    [handle] = wheel.add_many([5])
+    last = 2**31 - 2
+    wheel._sj_slots[3] |= last << 32  # as if it had been used that often
+    assert wheel.cancel_many([handle]) == 0
+    assert wheel.cancel_many([handle | last << 32]) == 1
+    later = wheel.add_many([5, 6])
+    assert [handle & 2**32 - 1 for handle in later] == [1, 2]
+    with pytest.raises(OutOfRange):
+        wheel.cancel_many([later[1], handle | (last + 1) << 32])
+    assert list(wheel.advance(10)) == list(later)
+
+
 def test_adding_and_cancelling_again_and_again_takes_no_more_room() -> None:
     wheel = DeadlineWheel()
     wheel.cancel_many(wheel.add_many(range(1_000, 1_200)))
@@ -232,6 +285,17 @@ def test_adding_and_cancelling_again_and_again_takes_no_more_room() -> None:
         tracemalloc.stop()
     assert grown < 1_000
     assert (len(wheel), wheel.next_expiration_ms) == (0, None)
+
+
+def test_an_advance_with_nothing_due_asks_for_no_memory() -> None:
+    wheel = DeadlineWheel()
+    wheel.add_many(range(1_000, 101_000))
+    tracemalloc.start()
+    try:
+        assert list(wheel.advance(300)) == []
+        assert tracemalloc.get_traced_memory()[1] < 10_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_million_timers_take_at_most_forty_bytes_each() -> None:

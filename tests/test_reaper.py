@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sojourn import SystemClock, Timer, prompt_switching
+from sojourn import ManualClock, SystemClock, Timer, prompt_switching
 from sojourn.reaper import Reaper
 
 if TYPE_CHECKING:
@@ -136,6 +138,172 @@ def test_an_executor_that_refuses_does_not_stop_the_clock() -> None:
     executor._behind.shutdown()
     assert went_on
     assert alive == 2
+
+
+class Shut:
+    """An executor that is held up by a slow task, with more behind it, and then shut down."""
+
+    def __init__(self, clock: SystemClock | ManualClock) -> None:
+        self.executor = ThreadPoolExecutor(1)
+        self.timer = Timer(clock, executor=self.executor, name="shut under test")
+        self.ran: list[int] = []
+        self.go_on = threading.Event()
+        begun = threading.Event()
+
+        def hold_up() -> None:
+            begun.set()
+            assert self.go_on.wait(SOON_S)
+
+        self.timer.call_later(0, hold_up)
+        assert begun.wait(SOON_S)
+        for name in range(5):
+            self.timer.call_later(0, self.ran.append, name)
+
+
+def test_what_an_executor_cancels_when_it_is_shut_down_the_timer_runs_itself_in_order(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shut = Shut(SystemClock())
+    done = threading.Event()
+    shut.timer.call_later(1, done.set)
+    while not shut.timer.advance_clock(1_000):
+        pass
+    shut.executor.shutdown(wait=False, cancel_futures=True)
+    in_time = done.wait(5)
+    shut.go_on.set()
+    shut.timer.close()
+    assert in_time
+    assert shut.ran == [0, 1, 2, 3, 4]
+    errors = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert len(errors) == 1
+    assert "shut under test" in errors[0].getMessage()
+    assert "close the timer before the executor" in errors[0].getMessage()
+
+
+@pytest.mark.usefixtures("quiet_log")
+@pytest.mark.parametrize("end", ["advance", "close"])
+def test_on_a_manual_clock_the_next_advance_runs_what_the_executor_cancelled(
+    manual_clock: ManualClock, end: str
+) -> None:
+    shut = Shut(manual_clock)
+    shut.executor.shutdown(wait=False, cancel_futures=True)
+    assert shut.ran == []  # the thread that shuts an executor down holds its locks
+    shut.go_on.set()
+    if end == "advance":
+        manual_clock.advance(0)
+    else:
+        shut.timer.close()
+    assert shut.ran == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("quiet_log")
+def test_closing_runs_what_the_executor_cancels_meanwhile() -> None:
+    shut = Shut(SystemClock())
+    closing = threading.Thread(target=shut.timer.close)
+    closing.start()
+    closing.join(0.05)
+    shut.executor.shutdown(wait=False, cancel_futures=True)
+    shut.go_on.set()
+    closing.join(SOON_S)
+    assert not closing.is_alive()
+    assert shut.ran == [0, 1, 2, 3, 4]
+
+
+# Timers that nobody refers to.
+
+
+def ended(threads: list[threading.Thread]) -> bool:
+    for thread in threads:
+        thread.join(SOON_S)
+    return not any(thread.is_alive() for thread in threads)
+
+
+def test_a_timer_that_nobody_refers_to_ends_its_threads_once_nothing_waits() -> None:
+    timer = Timer(name="dropped under test")
+    ran = threading.Event()
+    timer.call_later(1, ran.set)
+    assert ran.wait(SOON_S)
+    threads, known = threads_of(timer), weakref.ref(timer)
+    assert len(threads) == 2
+    del timer
+    assert ended(threads)
+    assert known() is None
+
+
+def test_a_timer_in_a_circle_ends_its_threads_once_it_is_collected() -> None:
+    class Owner:
+        def __init__(self) -> None:
+            self.ticks = 0
+            self.timer = Timer(name="circle under test")
+            self.timer.call_later(1, self.tick)
+
+        def tick(self) -> None:
+            self.ticks += 1
+            ran.set()
+
+    ran = threading.Event()
+    owner = Owner()
+    assert ran.wait(SOON_S)
+    gone = threading.Event()
+    threads, known = threads_of(owner.timer), weakref.ref(owner, lambda _: gone.set())
+    del owner
+    for _ in range(100):  # the thread that ran it may be on its last lines yet
+        gc.collect()
+        if gone.wait(0.01):
+            break
+    assert ended(threads)
+    assert known() is None
+
+
+def test_a_timer_that_nobody_refers_to_runs_what_waits_in_it() -> None:
+    ran = threading.Event()
+    timer = Timer(name="kept under test")
+    timer.call_later(100, ran.set)
+    threads, known = threads_of(timer), weakref.ref(timer)
+    del timer
+    gc.collect()
+    assert known() is not None
+    assert ran.wait(SOON_S)
+    assert ended(threads)
+    assert known() is None
+
+
+def test_a_timer_that_nobody_refers_to_ends_though_its_last_task_was_cancelled() -> None:
+    timer = Timer(name="cancelled under test")
+    timer.call_later(HOUR_MS, nothing).cancel()
+    threads, known = threads_of(timer), weakref.ref(timer)
+    del timer
+    assert ended(threads)
+    assert known() is None
+
+
+def test_a_timer_with_an_executor_runs_what_waits_though_nobody_refers_to_it() -> None:
+    ran = threading.Event()
+    with ThreadPoolExecutor(1) as executor:
+        timer = Timer(executor=executor, name="executor under test")
+        go_on = threading.Event()
+        timer.call_later(0, go_on.wait, SOON_S)
+        timer.call_later(0, ran.set)
+        timer.advance_clock(5)
+        threads, known = threads_of(timer), weakref.ref(timer)
+        del timer
+        gc.collect()
+        go_on.set()
+        assert ran.wait(SOON_S)
+    assert ended(threads)
+    gc.collect()
+    assert known() is None
+
+
+def test_a_timer_used_again_after_a_while_of_nothing_goes_on() -> None:
+    with Timer(name="again under test") as timer:
+        for _ in range(5):
+            ran = threading.Event()
+            timer.call_later(1, ran.set)
+            assert ran.wait(SOON_S)
+            timer.call_later(HOUR_MS, nothing).cancel()
+            timer.advance_clock(5)
+        assert len(threads_of(timer)) == 2
 
 
 def test_many_tasks_from_many_threads_all_run_once() -> None:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sojourn import ManualClock, Timer, TimerTask
+from sojourn import ManualClock, SystemClock, Timer, TimerTask
 from sojourn.errors import AlreadyWaiting, Closed, TaskReleased
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from sojourn.clock import Driver
 
 HOUR_MS = 3_600_000
 SOON_S = 30.0  # far longer than anything here takes, so that only a fault runs into it
@@ -713,3 +715,112 @@ def test_arguments_are_let_go_of_too(timer: Timer) -> None:
     assert known() is not None
     task.cancel()
     assert known() is None
+
+
+# An interrupted close.
+
+
+class Interrupting:
+    """A driver whose closing is interrupted, the first time, as Ctrl-C does."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._interrupts = 1
+        self.wake = driver.wake
+        self.wait_expired = driver.wait_expired
+
+    def close(self, finish: bool, wait: bool) -> None:
+        if self._interrupts:
+            self._interrupts -= 1
+            self._driver.close(finish, False)
+            raise KeyboardInterrupt
+        self._driver.close(finish, wait)
+
+
+class InterruptingClock(SystemClock):
+    def drive(self, timer: Timer) -> Driver:
+        return Interrupting(super().drive(timer))
+
+
+@pytest.mark.parametrize("drop", [True, False])
+def test_a_timer_whose_close_was_interrupted_stays_closed_and_can_be_closed_again(
+    drop: bool,
+) -> None:
+    timer = Timer(InterruptingClock())
+    gate = Gate(timer)
+    ran: list[int] = []
+    timer.call_later(1, ran.append, 1)
+    until_due(timer)
+    timer.call_later(20, ran.append, 20)
+    with pytest.raises(KeyboardInterrupt):
+        timer.close(drop=drop)
+    with pytest.raises(Closed):
+        timer.call_later(1, nothing)
+    closing = threading.Thread(target=lambda: timer.close(drop=drop))
+    closing.start()
+    closing.join(0.1)  # time for a close that does not wait to show itself
+    waited = closing.is_alive()
+    gate.open()
+    closing.join(SOON_S)
+    assert waited
+    assert ran == ([1] if drop else [1, 20])
+    assert timer.close() == 0
+
+
+def test_a_second_close_that_drops_ends_the_first_that_does_not() -> None:
+    timer = Timer()
+    timer.call_later(HOUR_MS, nothing)
+    dropped: list[int] = []
+    closing = threading.Thread(target=lambda: dropped.append(timer.close(drop=False)))
+    closing.start()
+    closing.join(0.05)
+    assert timer.close() == 1
+    closing.join(SOON_S)
+    assert dropped == [0]
+
+
+@pytest.mark.usefixtures("caplog")
+def test_an_interrupt_among_tasks_that_the_executor_refused_costs_no_other_task(
+    manual_clock: ManualClock,
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    executor = ThreadPoolExecutor(1)
+    executor.shutdown()
+    ran: list[int] = []
+    timer = Timer(manual_clock, executor=executor)
+    for name in (1, 2):
+        timer.call_later(5, ran.append, name)
+        timer.call_later(5, interrupted)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            manual_clock.advance(5)
+    assert ran == [1, 2]
+
+
+# A delay of its own for each wait.
+
+
+def test_a_task_may_be_given_another_delay_while_it_does_not_wait(
+    manual_clock: ManualClock,
+) -> None:
+    seen: list[int] = []
+
+    class Retry(TimerTask):
+        def run(self) -> None:
+            seen.append(manual_clock.now_ms)
+            self.delay_ms *= 2
+            if len(seen) < 4:
+                timer.add(self)
+
+    timer = Timer(manual_clock)
+    task = Retry(10)
+    timer.add(task)
+    with pytest.raises(AlreadyWaiting):
+        task.delay_ms = 5
+    manual_clock.advance(1_000)
+    assert seen == [10, 30, 70, 150]
+    task.delay_ms = 0
+    timer.add(task)
+    assert seen[-1] == 1_000

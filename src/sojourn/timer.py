@@ -293,7 +293,7 @@ class Timer(Driven):
         self._sj_run_ready()
 
     def next_ms(self) -> int:
-        """When the wheel next needs turning; EMPTY when nothing waits."""
+        """When the wheel next needs turning; 2**63 - 1 when nothing waits."""
         return self._sj_next_ms()
 
     # For our drivers.

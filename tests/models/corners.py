@@ -28,7 +28,7 @@ STARTS_MS = [-LIMIT_MS, -LIMIT_MS, -LIMIT_MS + 1, -LIMIT_MS + 41, -(2**60), -1, 
 
 def corner_ms(rng: Random, shape: Shape) -> int:
     """A time at an end of the range, at the start, or at the edge of a level."""
-    edge_ms = shape.tick_ms * shape.wheel_size ** rng.randint(0, 61)
+    edge_ms: int = shape.tick_ms * shape.wheel_size ** rng.randint(0, 61)
     at_ms = rng.choice([LIMIT_MS, LIMIT_MS, -LIMIT_MS, 0, shape.start_ms, shape.start_ms + edge_ms])
     return max(-LIMIT_MS, min(LIMIT_MS, at_ms + rng.randint(-2, 2)))
 
