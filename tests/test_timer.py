@@ -812,15 +812,15 @@ def test_a_task_may_be_given_another_delay_while_it_does_not_wait(
             seen.append(manual_clock.now_ms)
             self.delay_ms *= 2
             if len(seen) < 4:
-                timer.add(self)
+                retries.add(self)
 
-    timer = Timer(manual_clock)
+    retries = Timer(manual_clock)
     task = Retry(10)
-    timer.add(task)
+    retries.add(task)
     with pytest.raises(AlreadyWaiting):
         task.delay_ms = 5
     manual_clock.advance(1_000)
     assert seen == [10, 30, 70, 150]
     task.delay_ms = 0
-    timer.add(task)
+    retries.add(task)
     assert seen[-1] == 1_000
