@@ -37,6 +37,22 @@ class Full(SojournError, RuntimeError):
     """As many operations wait as are allowed (`max_waiting`); try later."""
 
 
+class IdTaken(SojournError, ValueError):
+    """The id was submitted before with other content; use another id."""
+
+
+class NotWritten(SojournError, OSError):
+    """The disk did not take the command: it was not acknowledged; try again, the same id is safe."""
+
+
+class InUse(SojournError, RuntimeError):
+    """Another process has the file open."""
+
+
+class Missed(SojournError, LookupError):
+    """Retention removed outcomes before they were read."""
+
+
 class Forked(SojournError, RuntimeError):
     """The timer was made before this process was forked and does not run here; make a new one."""
 
