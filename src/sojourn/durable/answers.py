@@ -47,5 +47,6 @@ class Answer(NamedTuple):
     """
 
     verdict: str
-    operation: Operation | None = None
+    at_ms: int | None = None  #: the time it got
+    operation: Operation | None = None  #: as it is then; none for a signal
     error: SojournError | None = None

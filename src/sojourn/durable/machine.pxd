@@ -47,6 +47,9 @@ cdef class Machine:
     cdef long long _free
     cdef long long _used
 
+    @cython.locals(entry=KeyProgress)
+    cpdef object progress(self, str key)
+
     @cython.locals(handle="long long", slot="long long", waiting=Waiting)
     cdef int _expire(self, long long time_ms, list endings) except -1
 
@@ -90,7 +93,13 @@ cdef class Machine:
 
     @cython.locals(answers=list, n="long long", waiting=Waiting)
     cdef int _answer(
-        self, object batch, dict arrivals, list cancels, dict by_id, dict remembered
+        self,
+        long long time_ms,
+        object batch,
+        dict arrivals,
+        list cancels,
+        dict by_id,
+        dict remembered,
     ) except -1
 
     @cython.locals(before_ms="long long", entry=KeyProgress)

@@ -65,10 +65,7 @@ _FORGET_AT_ONCE = 1000  # keys at most, in a batch
 _NEVER = 2**62
 _NEVER_COMPLETES = 2**30  # in place of a number of requirements
 
-_ACCEPTED = Answer(ACCEPTED)
 _DUPLICATE = Answer(DUPLICATE)
-_UNCHANGED = Answer(UNCHANGED)
-_UNKNOWN = Answer(UNKNOWN)
 
 
 @dataclass
@@ -225,7 +222,7 @@ class Machine:
         ending_ids = {ending[3].id for ending in endings}
         cancels = self._cancel(plan, batch, arrivals, ending_ids, endings)
         self._number(plan, endings, by_id)
-        self._answer(batch, arrivals, cancels, by_id, remembered)
+        self._answer(time_ms, batch, arrivals, cancels, by_id, remembered)
         if len(plan):
             self._forget(plan)
         return plan
@@ -250,6 +247,8 @@ class Machine:
         """B: how far the batch moves keys."""
         moved = plan.moved
         keys = self._keys
+        accepted = Answer(ACCEPTED, plan.time_ms)
+        unchanged = Answer(UNCHANGED, plan.time_ms)
         for signal in batch.signals:
             key, offset = signal
             before = moved.get(key)
@@ -260,9 +259,9 @@ class Machine:
             if before is None or offset > before:
                 moved[key] = offset
                 plan.record.signals.append(signal)
-                batch.signal_answers.append(_ACCEPTED)
+                batch.signal_answers.append(accepted)
             else:
-                batch.signal_answers.append(_UNCHANGED)
+                batch.signal_answers.append(unchanged)
 
     def _complete(self, plan: Plan, endings: list[Any]) -> None:
         """D, for those that waited already."""
@@ -302,6 +301,7 @@ class Machine:
     ) -> dict[str, Any]:
         """C, and D for those that come; return them by id, as (Waiting, Submission)."""
         arrivals: dict[str, Any] = {}
+        accepted = Answer(ACCEPTED)
         room = self._max_waiting - len(self._waiting) + leaving
         number = self.sequence + len(plan.record.signals)
         for submission in batch.submissions:
@@ -319,7 +319,7 @@ class Machine:
                     f"{id!r} was refused: {self._max_waiting} operations wait, and no more are "
                     "allowed (max_waiting); try later"
                 )
-                answer = Answer(REFUSED, None, error)
+                answer = Answer(REFUSED, None, None, error)
             if answer is not None:
                 batch.submission_answers.append(answer)
                 continue
@@ -334,7 +334,7 @@ class Machine:
                 endings.append((plan.time_ms, number, waiting, submission, COMPLETED, key))
             else:
                 room -= 1
-            batch.submission_answers.append(_ACCEPTED)
+            batch.submission_answers.append(accepted)
         return arrivals
 
     def _settle(self, waiting: Waiting, submission: Submission, moved: dict[str, int]) -> Any:
@@ -371,7 +371,7 @@ class Machine:
             f"{submission.id!r} was submitted before with other content; "
             "use another id, or get() to see what is there"
         )
-        return Answer(REFUSED, None, error)
+        return Answer(REFUSED, None, None, error)
 
     def _cancel(
         self,
@@ -416,6 +416,7 @@ class Machine:
 
     def _answer(
         self,
+        time_ms: int,
         batch: Batch,
         arrivals: dict[str, Any],
         cancels: list[str],
@@ -440,15 +441,15 @@ class Machine:
                     else:
                         waiting = self._waiting[id]
                         operation = _still(waiting, submission)
-                answers[n] = Answer(verdict, operation)
+                answers[n] = Answer(verdict, time_ms, operation)
             n += 1
         for id, verdict in zip(batch.cancels, cancels, strict=True):
             if id in by_id:
-                batch.cancel_answers.append(Answer(verdict, by_id[id]))
+                batch.cancel_answers.append(Answer(verdict, time_ms, by_id[id]))
             elif id in remembered:
-                batch.cancel_answers.append(Answer(ENDED, remembered[id][0]))
+                batch.cancel_answers.append(Answer(ENDED, time_ms, remembered[id][0]))
             else:
-                batch.cancel_answers.append(_UNKNOWN)
+                batch.cancel_answers.append(Answer(UNKNOWN, time_ms))
 
     def _forget(self, plan: Plan) -> None:
         """Which keys have been idle for so long that they are to be forgotten."""

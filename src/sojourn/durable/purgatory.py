@@ -321,7 +321,7 @@ class Rows:
                 good.append(check(row))
                 self._answers.append(None)
             except SojournError as error:
-                self._answers.append(Answer(REFUSED, None, error))
+                self._answers.append(Answer(REFUSED, None, None, error))
         for at in range(0, len(good), _ROWS_AT_ONCE):
             self.requests.append(Request(**{kind: good[at : at + _ROWS_AT_ONCE]}))
 
@@ -345,7 +345,7 @@ class Rows:
             if error is None:
                 good += request.future.result()
             elif isinstance(error, SojournError):
-                good += [Answer(REFUSED, None, error)] * len(request)
+                good += [Answer(REFUSED, None, None, error)] * len(request)
             else:
                 raise error
         if len(good) == len(self._answers):

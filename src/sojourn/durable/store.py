@@ -41,7 +41,6 @@ from sojourn.durable.records import (
     read_batch,
     read_parked,
     read_progress,
-    read_submission,
     write_batch,
     write_parked,
     write_progress,
@@ -481,15 +480,6 @@ class Store:
                 positions[name] = position
             return positions
 
-    def history(self) -> Iterator[tuple[int, BatchRecord]]:
-        """The journal since the last snapshot, for tests and tools: times and batches."""
-        with self._naming("reading the journal"), self._reading:
-            rows = self._reader.execute(
-                "SELECT time_ms, body FROM journal ORDER BY batch"
-            ).fetchall()
-        for time_ms, body in rows:
-            yield time_ms, read_batch(body)
-
     def _operation(self, row: tuple[Any, ...]) -> Operation:
         *fields, content, checksum = row
         self._check(checksum, f"outcome {fields[8]}", *fields, content)
@@ -511,40 +501,6 @@ class Store:
             raise
         except Exception as error:
             raise BadFile(f"{self.path}: {what} failed: {error}") from error
-
-
-def rows_of(history: Iterable[tuple[int, BatchRecord]]) -> tuple[list[Any], list[Any], list[Any]]:
-    """The operations, signals and cancels of a whole journal, as rows for `sojourn.replay`."""
-    operations: list[Any] = []
-    signals: list[Any] = []
-    cancels: list[Any] = []
-    ids: dict[int, str] = {}
-    sequence = 0
-    for time_ms, record in history:
-        for key, offset in record.signals:
-            signals.append({"key": key, "offset": offset, "at_ms": time_ms})
-        sequence += len(record.signals)
-        for content in record.submissions:
-            sequence += 1
-            submission = read_submission(content)
-            ids[sequence] = submission.id
-            requires = submission.requires
-            operations.append(
-                {
-                    "id": submission.id,
-                    "submitted_ms": time_ms,
-                    "timeout_ms": submission.timeout_ms,
-                    "requires": [
-                        {"key": requires[n], "offset": requires[n + 1]}
-                        for n in range(0, len(requires), 2)
-                    ],
-                    "needed": submission.needed,
-                }
-            )
-        for number in record.cancelled:
-            cancels.append({"id": ids[number], "at_ms": time_ms})
-        sequence += len(record.cancelled)
-    return operations, signals, cancels
 
 
 def _checksum(*fields: Any) -> int:
