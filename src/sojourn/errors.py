@@ -50,7 +50,11 @@ class InUse(SojournError, RuntimeError):
 
 
 class Missed(SojournError, LookupError):
-    """Retention removed outcomes before they were read."""
+    """Retention removed outcomes before they were read; `last` is the last one that is gone."""
+
+    def __init__(self, message: str, last: int = 0) -> None:
+        super().__init__(message)
+        self.last = last
 
 
 class Forked(SojournError, RuntimeError):

@@ -151,7 +151,7 @@ class Machine:
     def __init__(
         self, *, max_waiting: int = _NEVER, forget_keys_after_ms: int | None = None
     ) -> None:
-        self.time_ms = 0  # of the last batch
+        self.time_ms = -1  # of the last batch
         self.sequence = 0  # of the last command
         self.outcome = 0  # number of the last one
         self._max_waiting = max_waiting

@@ -192,7 +192,8 @@ class Purgatory:
         if after and first is not None and first > after + 1:
             raise Missed(
                 f"outcomes {after + 1} to {first - 1} of {self.path} were removed after "
-                f"{self.retention_ms} ms and are gone; after={first - 1} goes on behind them"
+                f"{self.retention_ms} ms; go on behind them, with after={first - 1}",
+                first - 1,
             )
         return outcomes
 

@@ -72,14 +72,16 @@ CREATE TABLE parts (
 CREATE TABLE outcomes (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL,
     submitted_ms INTEGER NOT NULL, deadline_ms INTEGER NOT NULL, at_ms INTEGER NOT NULL,
-    by_key TEXT, class TEXT NOT NULL, payload, content BLOB NOT NULL, checksum INTEGER NOT NULL);
+    by_key TEXT, class TEXT NOT NULL, payload, content BLOB NOT NULL, told_ms INTEGER NOT NULL,
+    checksum INTEGER NOT NULL);
 CREATE TABLE subscriptions (
     name TEXT PRIMARY KEY, position INTEGER NOT NULL, at_ms INTEGER NOT NULL,
     checksum INTEGER NOT NULL) WITHOUT ROWID;
 """
 
 _OUTCOME = (
-    "id, status, submitted_ms, deadline_ms, at_ms, by_key, class, payload, number, content, checksum"
+    "id, status, submitted_ms, deadline_ms, at_ms, by_key, class, payload, number, content, "
+    "told_ms, checksum"
 )
 
 Connect = Callable[[str], Any]
@@ -123,9 +125,11 @@ class Store:
         self._journal_bytes = 0
         self._snapshot: Header | None = None
         self._stale_parts = True  # of snapshots that are no longer of use
-        self._oldest_ms: int | None = None  # when the oldest outcome ended, if that is known
+        self._oldest_ms: int | None = None  # when the oldest outcome was told, if that is known
         self._reading = threading.Lock()
         fresh = not Path(self.path).exists() or Path(self.path).stat().st_size == 0
+        if not fresh and not os.access(self.path, os.W_OK):
+            raise BadFile(f"{self.path} cannot be written; change its permissions")
         with self._naming("opening it"):
             self._writer = connect(self.path)
             try:
@@ -183,7 +187,7 @@ class Store:
             time_ms, sequence, outcome, batch = (
                 (header.time_ms, header.sequence, header.last_outcome, header.batch)
                 if header
-                else (0, 0, 0, 0)
+                else (-1, 0, 0, 0)
             )
             self._last_batch = batch
             rows = self._writer.execute(
@@ -281,7 +285,7 @@ class Store:
     ) -> None:
         """Put the plan, and subscriptions' new positions, on disk: all of it, or raise.
 
-        Within the same transaction outcomes that ended before `remove_before_ms` are removed,
+        Within the same transaction outcomes that were told before `remove_before_ms` are removed,
         and a snapshot goes on.
         """
         execute = self._writer.execute
@@ -324,26 +328,27 @@ class Store:
             "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?)", (*row, _checksum(*row))
         )
         if plan.outcomes:
+            told_ms = plan.time_ms
             self._writer.executemany(
-                f"INSERT INTO outcomes ({_OUTCOME}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                f"INSERT INTO outcomes ({_OUTCOME}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (*operation, content, _checksum(*operation, content))
+                    (*operation, content, told_ms, _checksum(*operation, content, told_ms))
                     for operation, content in plan.outcomes
                 ],
             )
         return len(body)
 
     def _remove_outcomes(self, before_ms: int | None) -> int | None:
-        """Remove some of the outcomes that are too old; return when the oldest one ended."""
+        """Remove some of the outcomes that are too old; return when the oldest one was told."""
         if before_ms is None or (self._oldest_ms is not None and self._oldest_ms >= before_ms):
             return self._oldest_ms
         self._writer.execute(
             "DELETE FROM outcomes WHERE number IN "
-            "(SELECT number FROM outcomes ORDER BY number LIMIT ?) AND at_ms < ?",
+            "(SELECT number FROM outcomes ORDER BY number LIMIT ?) AND told_ms < ?",
             (_OUTCOMES_REMOVED_AT_ONCE, before_ms),
         )
         row = self._writer.execute(
-            "SELECT at_ms FROM outcomes ORDER BY number LIMIT 1"
+            "SELECT told_ms FROM outcomes ORDER BY number LIMIT 1"
         ).fetchone()
         return None if row is None else row[0]
 
@@ -456,7 +461,7 @@ class Store:
                 )
                 for row in rows:
                     operation = self._operation(row)
-                    ended[operation.id] = (operation, row[-2])
+                    ended[operation.id] = (operation, row[-3])
         return ended
 
     def outcomes(self, after: int, until: int, limit: int) -> list[Operation]:
@@ -481,8 +486,8 @@ class Store:
             return positions
 
     def _operation(self, row: tuple[Any, ...]) -> Operation:
-        *fields, content, checksum = row
-        self._check(checksum, f"outcome {fields[8]}", *fields, content)
+        *fields, content, told_ms, checksum = row
+        self._check(checksum, f"outcome {fields[8]}", *fields, content, told_ms)
         return Operation(*fields)
 
     def _check(self, checksum: int, name: str, *fields: Any) -> None:
