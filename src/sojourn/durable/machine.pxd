@@ -1,10 +1,12 @@
 cimport cython
 
+from sojourn.durable.records cimport Submission
 from sojourn.forest cimport Forest
 
 cdef int _HELD
 cdef long long _SLOT
 cdef int _NEVER_COMPLETES
+cdef object _new_tuple
 
 
 cdef class Waiting:
@@ -72,26 +74,33 @@ cdef class Machine:
         room="long long",
         number="long long",
         time_ms="long long",
+        moved=dict,
+        contents=list,
+        answers=list,
+        submission=Submission,
+        other=Submission,
         waiting=Waiting,
     )
     cdef dict _arrive(
         self, object plan, object batch, dict remembered, list endings, long long leaving
     )
 
-    @cython.locals(requires=list, n="long long", missing="long long", entry=KeyProgress)
-    cdef object _settle(self, Waiting waiting, object submission, dict moved)
+    @cython.locals(requires=tuple, n="long long", missing="long long", entry=KeyProgress)
+    cdef object _settle(self, Waiting waiting, Submission submission, dict moved)
 
-    cdef object _compare(self, object submission, object content, object print_=*)
+    cdef object _compare(self, Submission submission, object content, object print_=*)
 
-    @cython.locals(waiting=Waiting)
+    @cython.locals(submission=Submission, waiting=Waiting)
     cdef list _cancel(
         self, object plan, object batch, dict arrivals, set ending_ids, list endings
     )
 
-    @cython.locals(number="long long", waiting=Waiting)
+    @cython.locals(number="long long", submission=Submission, waiting=Waiting)
     cdef int _number(self, object plan, list endings, dict by_id) except -1
 
-    @cython.locals(answers=list, n="long long", waiting=Waiting)
+    @cython.locals(
+        answers=list, n="long long", submission=Submission, first=Submission, waiting=Waiting
+    )
     cdef int _answer(
         self,
         long long time_ms,
@@ -105,13 +114,13 @@ cdef class Machine:
     @cython.locals(before_ms="long long", entry=KeyProgress)
     cdef object _forget(self, object plan)
 
-    @cython.locals(waiting=Waiting)
+    @cython.locals(submission=Submission, waiting=Waiting)
     cdef int _remove(self, object plan) except -1
 
     @cython.locals(
         forest=Forest, place="long long", sibling="long long", n="long long", entry=KeyProgress
     )
-    cdef int _leave(self, Waiting waiting, list requires, long long time_ms) except -1
+    cdef int _leave(self, Waiting waiting, tuple requires, long long time_ms) except -1
 
     @cython.locals(
         forest=Forest,
@@ -124,8 +133,9 @@ cdef class Machine:
 
     @cython.locals(
         forest=Forest,
+        submission=Submission,
         waiting=Waiting,
-        requires=list,
+        requires=tuple,
         n="long long",
         entry=KeyProgress,
         place="long long",
@@ -143,7 +153,7 @@ cdef class Machine:
     @cython.locals(entry=KeyProgress)
     cpdef list all_progress(self)
 
-    @cython.locals(entry=KeyProgress, waiting=Waiting)
+    @cython.locals(entry=KeyProgress, submission=Submission, waiting=Waiting, arrivals=list)
     cpdef object restore(
         self,
         long long time_ms,
@@ -163,9 +173,13 @@ cdef Waiting _new_waiting(
 cdef KeyProgress _new_key()
 
 cdef object _as_operation(Waiting waiting)
-cdef object _still(Waiting waiting, object submission)
+cdef object _still(Waiting waiting, Submission submission)
+
+@cython.locals(submission=Submission)
+cdef Submission _submission_of(Waiting waiting)
+
 cdef object _ended(
-    Waiting waiting, object submission, str status, long long at_ms, object by_key, long long number
+    Waiting waiting, Submission submission, str status, long long at_ms, object by_key, long long number
 )
 cdef object _parked(Waiting waiting)
 cdef bint _is_over(Waiting waiting)

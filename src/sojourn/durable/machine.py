@@ -49,13 +49,15 @@ from sojourn.durable.answers import (
     Answer,
     Operation,
 )
-from sojourn.durable.records import BatchRecord, Parked, Submission, fingerprint, read_submission
+from sojourn.durable.records import BatchRecord, Parked, fingerprint
 from sojourn.errors import BadFile, Full, IdTaken
 
 if cython.compiled:
+    from cython.cimports.sojourn.durable.records import Submission, read_submission
     from cython.cimports.sojourn.forest import Forest
     from cython.cimports.sojourn.places import numbers
 else:
+    from sojourn.durable.records import Submission, read_submission
     from sojourn.forest import Forest
     from sojourn.places import numbers
 
@@ -66,6 +68,7 @@ _NEVER = 2**62
 _NEVER_COMPLETES = 2**30  # in place of a number of requirements
 
 _DUPLICATE = Answer(DUPLICATE)
+_new_tuple: Any = tuple.__new__  # a named tuple's own takes three times as long
 
 
 @dataclass
@@ -93,8 +96,8 @@ class Plan:
     outcomes: list[tuple[Operation, bytes]] = field(default_factory=list)  # with fingerprints
     # For `apply`:
     moved: dict[str, int] = field(default_factory=dict)
-    arrivals: list[Any] = field(default_factory=list)  # (Waiting, Submission), to stay
-    ended: list[Any] = field(default_factory=list)  # (Waiting, Submission)
+    arrivals: list[Submission] = field(default_factory=list)
+    ended: list[Submission] = field(default_factory=list)
 
     def __len__(self) -> int:
         """How many commands and outcomes there are to write."""
@@ -212,14 +215,14 @@ class Machine:
         """
         self._plans += 1
         plan = Plan(time_ms, BatchRecord([], [], [], [], []), self.sequence + 1)
-        endings: list[Any] = []  # (at_ms, number, Waiting, Submission, status, by_key)
+        endings: list[Any] = []  # (at_ms, number, Submission, status, by_key)
         by_id: dict[str, Operation] = {}  # as it ends in this batch
         self._expire(time_ms, endings)
         self._move(plan, batch)
         self._complete(plan, endings)
         arrivals = self._arrive(plan, batch, remembered, endings, len(endings))
         plan.arrivals = list(arrivals.values())
-        ending_ids = {ending[3].id for ending in endings}
+        ending_ids = {ending[2].id for ending in endings}
         cancels = self._cancel(plan, batch, arrivals, ending_ids, endings)
         self._number(plan, endings, by_id)
         self._answer(time_ms, batch, arrivals, cancels, by_id, remembered)
@@ -238,10 +241,8 @@ class Machine:
         for waiting in self._overdue:
             waiting.plan = self._plans
             waiting.missing_then = _NEVER_COMPLETES
-            submission = read_submission(waiting.content)
-            endings.append(
-                (waiting.deadline_ms, waiting.number, waiting, submission, EXPIRED, None)
-            )
+            submission = _submission_of(waiting)
+            endings.append((waiting.deadline_ms, waiting.number, submission, EXPIRED, None))
 
     def _move(self, plan: Plan, batch: Batch) -> None:
         """B: how far the batch moves keys."""
@@ -287,9 +288,9 @@ class Machine:
                         by_key[waiting.number] = key
                 place = forest.after(place)
         for waiting in completed:
-            submission = read_submission(waiting.content)
+            submission = _submission_of(waiting)
             key = by_key[waiting.number]
-            endings.append((plan.time_ms, waiting.number, waiting, submission, COMPLETED, key))
+            endings.append((plan.time_ms, waiting.number, submission, COMPLETED, key))
 
     def _arrive(
         self,
@@ -298,17 +299,23 @@ class Machine:
         remembered: dict[str, tuple[Operation, bytes]],
         endings: list[Any],
         leaving: int,
-    ) -> dict[str, Any]:
-        """C, and D for those that come; return them by id, as (Waiting, Submission)."""
-        arrivals: dict[str, Any] = {}
+    ) -> dict[str, Submission]:
+        """C, and D for those that come; return them by id."""
+        arrivals: dict[str, Submission] = {}
         accepted = Answer(ACCEPTED)
+        time_ms = plan.time_ms
+        contents = plan.record.submissions
+        answers = batch.submission_answers
+        moved = plan.moved
         room = self._max_waiting - len(self._waiting) + leaving
         number = self.sequence + len(plan.record.signals)
-        for submission in batch.submissions:
+        for submission_ in batch.submissions:
+            submission: Submission = submission_
             id = submission.id
             answer: Answer | None = None
             if id in arrivals:
-                answer = self._compare(submission, arrivals[id][1].content)
+                other: Submission = arrivals[id]
+                answer = self._compare(submission, other.content)
             elif id in self._waiting:
                 waiting: Waiting = self._waiting[id]
                 answer = self._compare(submission, waiting.content)
@@ -321,20 +328,21 @@ class Machine:
                 )
                 answer = Answer(REFUSED, None, None, error)
             if answer is not None:
-                batch.submission_answers.append(answer)
+                answers.append(answer)
                 continue
             number += 1
-            plan.record.submissions.append(submission.content)
+            contents.append(submission.content)
             waiting = _new_waiting(
-                submission.content, number, plan.time_ms, plan.time_ms + submission.timeout_ms
+                submission.content, number, time_ms, time_ms + submission.timeout_ms
             )
-            key = self._settle(waiting, submission, plan.moved)
-            arrivals[id] = (waiting, submission)
+            submission.waiting = waiting
+            key = self._settle(waiting, submission, moved)
+            arrivals[id] = submission
             if waiting.missing <= 0:
-                endings.append((plan.time_ms, number, waiting, submission, COMPLETED, key))
+                endings.append((time_ms, number, submission, COMPLETED, key))
             else:
                 room -= 1
-            batch.submission_answers.append(accepted)
+            answers.append(accepted)
         return arrivals
 
     def _settle(self, waiting: Waiting, submission: Submission, moved: dict[str, int]) -> Any:
@@ -384,17 +392,18 @@ class Machine:
         """E; return the verdicts."""
         verdicts = []
         for id in batch.cancels:
-            arrival = arrivals.get(id)
-            waiting: Waiting = self._waiting.get(id) if arrival is None else arrival[0]  # type: ignore[assignment]
-            if waiting is None:
+            submission: Submission = arrivals.get(id)  # type: ignore[assignment]
+            waiting: Waiting = self._waiting.get(id)  # type: ignore[assignment]
+            if submission is None and waiting is None:
                 verdicts.append(UNKNOWN)
             elif id in ending_ids:
                 verdicts.append(ENDED)
             else:
-                submission = read_submission(waiting.content) if arrival is None else arrival[1]
-                endings.append(
-                    (plan.time_ms, waiting.number, waiting, submission, CANCELLED, None)
-                )
+                if submission is None:
+                    submission = _submission_of(waiting)
+                else:
+                    waiting = submission.waiting
+                endings.append((plan.time_ms, waiting.number, submission, CANCELLED, None))
                 ending_ids.add(id)
                 plan.record.cancelled.append(waiting.number)
                 verdicts.append(ACCEPTED)
@@ -404,13 +413,14 @@ class Machine:
         """Give outcomes their numbers: by time, then by submission."""
         endings.sort(key=_by_time)
         number = self.outcome
-        for at_ms, _, waiting_, submission, status, by_key in endings:
-            waiting: Waiting = waiting_
+        for at_ms, _, submission_, status, by_key in endings:
+            submission: Submission = submission_
+            waiting: Waiting = submission.waiting
             number += 1
             operation = _ended(waiting, submission, status, at_ms, by_key, number)
             by_id[submission.id] = operation
             plan.outcomes.append((operation, fingerprint(submission.content)))
-            plan.ended.append((waiting, submission))
+            plan.ended.append(submission)
             if status != CANCELLED:
                 plan.record.ended.append(waiting.number)
 
@@ -426,7 +436,8 @@ class Machine:
         """Fill in the operations that the answers speak of, as they are after the batch."""
         answers = batch.submission_answers
         n = 0
-        for submission in batch.submissions:
+        for submission_ in batch.submissions:
+            submission: Submission = submission_
             verdict = answers[n].verdict
             if verdict != REFUSED:
                 id = submission.id
@@ -434,14 +445,15 @@ class Machine:
                 if operation is None:
                     waiting: Waiting
                     if id in arrivals:
-                        waiting = arrivals[id][0]
+                        first: Submission = arrivals[id]
+                        waiting = first.waiting
                         operation = _still(waiting, submission)
                     elif id in remembered:
                         operation = remembered[id][0]
                     else:
                         waiting = self._waiting[id]
                         operation = _still(waiting, submission)
-                answers[n] = Answer(verdict, time_ms, operation)
+                answers[n] = _new_tuple(Answer, (verdict, time_ms, operation, None))
             n += 1
         for id, verdict in zip(batch.cancels, cancels, strict=True):
             if id in by_id:
@@ -480,7 +492,7 @@ class Machine:
         self._remove(plan)
         for key, offset in plan.moved.items():
             self._advance(key, offset, plan.time_ms)
-        arrivals = [arrival for arrival in plan.arrivals if not _is_over(arrival[0])]
+        arrivals = [arrival for arrival in plan.arrivals if not _is_over(arrival.waiting)]
         if arrivals:
             self._park(arrivals)
         for key in record.forgotten:
@@ -490,8 +502,9 @@ class Machine:
     def _remove(self, plan: Plan) -> None:
         """Take what ended out of everything."""
         handles = array("q")
-        for waiting_, submission in plan.ended:
-            waiting: Waiting = waiting_
+        for submission_ in plan.ended:
+            submission: Submission = submission_
+            waiting: Waiting = submission.waiting
             waiting.is_over = True
             if waiting.place == 0:  # it came with this batch, and never waited
                 continue
@@ -503,7 +516,7 @@ class Machine:
         if handles:
             self._wheel.cancel_many(handles)
 
-    def _leave(self, waiting: Waiting, requires: list[Any], time_ms: int) -> None:
+    def _leave(self, waiting: Waiting, requires: tuple[Any, ...], time_ms: int) -> None:
         """Give its places back."""
         forest = self._forest
         place = waiting.place
@@ -548,12 +561,13 @@ class Machine:
                 waiting.missing -= 1
                 place = after
 
-    def _park(self, arrivals: list[Any]) -> None:
+    def _park(self, arrivals: list[Submission]) -> None:
         """Let them wait."""
         forest = self._forest
         deadlines_ms = array("q")
-        for waiting_, submission in arrivals:
-            waiting: Waiting = waiting_
+        for submission_ in arrivals:
+            submission: Submission = submission_
+            waiting: Waiting = submission.waiting
             self._waiting[submission.id] = waiting
             deadlines_ms.append(waiting.deadline_ms)
             requires = submission.requires
@@ -575,8 +589,9 @@ class Machine:
                     entry.root = forest.insert(entry.root, place, requires[n + 1])
         handles = self._wheel.add_many(deadlines_ms)
         n = 0
-        for waiting_, _ in arrivals:
-            waiting = waiting_
+        for submission_ in arrivals:
+            submission = submission_
+            waiting = submission.waiting
             waiting.handle = handles[n]
             slot = waiting.handle & _SLOT
             while slot >= len(self._by_slot):
@@ -646,20 +661,21 @@ class Machine:
             entry.progress = offset
             entry.idle_since_ms = idle_since_ms
             self._idle[key] = None
-        arrivals: list[Any] = []
+        arrivals: list[Submission] = []
         no_moves: dict[str, int] = {}
         for number, submitted_ms, content in parked:
-            submission = read_submission(content)
-            waiting = _new_waiting(
+            submission: Submission = read_submission(content)
+            waiting: Waiting = _new_waiting(
                 content, number, submitted_ms, submitted_ms + submission.timeout_ms
             )
+            submission.waiting = waiting
             self._settle(waiting, submission, no_moves)
             if waiting.missing <= 0 or submission.id in self._waiting:
                 raise BadFile(
                     f"operation {submission.id!r} (number {number}) waits although it cannot: "
                     "journal and snapshot do not fit together"
                 )
-            arrivals.append((waiting, submission))
+            arrivals.append(submission)
             if len(arrivals) == 1000:
                 self._park(arrivals)
                 arrivals = []
@@ -697,7 +713,7 @@ def _as_operation(waiting: Waiting) -> Operation:
 
 
 def _still(waiting: Waiting, submission: Submission) -> Operation:
-    return Operation(
+    fields = (
         submission.id,
         WAITING,
         waiting.submitted_ms,
@@ -708,12 +724,13 @@ def _still(waiting: Waiting, submission: Submission) -> Operation:
         submission.payload,
         None,
     )
+    return _new_tuple(Operation, fields)
 
 
 def _ended(
     waiting: Waiting, submission: Submission, status: str, at_ms: int, by_key: Any, number: int
 ) -> Operation:
-    return Operation(
+    fields = (
         submission.id,
         status,
         waiting.submitted_ms,
@@ -724,10 +741,17 @@ def _ended(
         submission.payload,
         number,
     )
+    return _new_tuple(Operation, fields)
+
+
+def _submission_of(waiting: Waiting) -> Submission:
+    submission: Submission = read_submission(waiting.content)
+    submission.waiting = waiting
+    return submission
 
 
 def _parked(waiting: Waiting) -> Parked:
-    return Parked(waiting.number, waiting.submitted_ms, waiting.content)
+    return waiting.number, waiting.submitted_ms, waiting.content
 
 
 def _is_over(waiting: Waiting) -> bool:

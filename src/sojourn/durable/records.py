@@ -10,9 +10,9 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:  # pragma: no cover - depends on what is installed
-    from sojourn import _cython as cython  # noqa: F401
+    from sojourn import _cython as cython
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from operator import index
 from struct import Struct
@@ -33,27 +33,41 @@ _LENGTH = Struct("<H")
 _PARKED = Struct("<qqI")  # number, submitted_ms, content length
 _PROGRESS = Struct("<qqH")  # progress, idle since ms, key length
 
+_HEAD_SIZE = _HEAD.size
+_REQUIREMENT_SIZE = _REQUIREMENT.size
+_pack_head, _unpack_head = _HEAD.pack, _HEAD.unpack_from
+_pack_requirement, _unpack_requirement = _REQUIREMENT.pack, _REQUIREMENT.unpack_from
+
 _NO_PAYLOAD, _BYTES, _TEXT = 0, 1, 2
 
+# Of a submission that waits, as snapshots have it: number, submitted_ms, content.
+Parked = tuple[int, int, bytes]
 
-class Submission(NamedTuple):
+
+@cython.no_gc  # nothing in it can lead back to it
+@cython.cclass
+class Submission:
     """What is asked for, checked."""
 
+    __slots__ = (
+        "class_",
+        "content",
+        "id",
+        "needed",
+        "payload",
+        "requires",
+        "timeout_ms",
+        "waiting",
+    )
+
     id: str
-    requires: list[Any]  # keys and offsets by turns
+    requires: tuple[Any, ...]  # keys and offsets by turns
     needed: int
     timeout_ms: int
     class_: str
-    payload: str | bytes | None
+    payload: Any  # str, bytes or None
     content: bytes  # all of it
-
-
-class Parked(NamedTuple):
-    """A submission that waits, as a snapshot or a journal has it."""
-
-    number: int
-    submitted_ms: int
-    content: bytes
+    waiting: Any  # the machine's
 
 
 class BatchRecord(NamedTuple):
@@ -78,7 +92,7 @@ def checked_submission(
     if isinstance(requires, (str, bytes)) or not isinstance(requires, Iterable):
         raise WrongType(f"requires must be a list of (key, offset), got {requires!r}")
     flat: list[Any] = []
-    parts: list[bytes] = []
+    parts: list[bytes] = [b"", id_bytes, class_bytes, b""]
     count = 0
     for requirement in requires:
         try:
@@ -89,7 +103,7 @@ def checked_submission(
         offset = checked_offset(offset)
         flat.append(key)
         flat.append(offset)
-        parts.append(_REQUIREMENT.pack(offset, len(key_bytes)))
+        parts.append(_pack_requirement(offset, len(key_bytes)))
         parts.append(key_bytes)
         count += 1
     if not 1 <= count <= REQUIREMENTS_MAX:
@@ -106,40 +120,63 @@ def checked_submission(
                 f"got {needed}; None means all"
             )
     kind = _NO_PAYLOAD
-    payload_bytes = b""
+    payload_length = 0
     if payload is not None:
-        kind, payload_bytes = _payload(payload)
-    head = _HEAD.pack(
-        timeout_ms, needed, count, len(id_bytes), len(class_bytes), len(payload_bytes), kind
+        kind, parts[3] = _payload(payload)
+        payload_length = len(parts[3])
+    parts[0] = _pack_head(
+        timeout_ms, needed, count, len(id_bytes), len(class_bytes), payload_length, kind
     )
-    content = b"".join([head, id_bytes, class_bytes, payload_bytes, *parts])
-    return Submission(id, flat, needed, timeout_ms, class_, payload, content)
+    return _submission(
+        id, tuple(flat), needed, timeout_ms, class_, payload, b"".join(parts)
+    )
 
 
 def read_submission(content: bytes) -> Submission:
     """Return what the content says."""
-    timeout_ms, needed, count, id_length, class_length, payload_length, kind = _HEAD.unpack_from(
-        content
-    )
-    at = _HEAD.size
+    timeout_ms, needed, count, id_length, class_length, payload_length, kind = _unpack_head(content)
+    at = _HEAD_SIZE
     id = content[at : at + id_length].decode()
     at += id_length
-    class_ = content[at : at + class_length].decode()
-    at += class_length
+    class_ = ""
+    if class_length:
+        class_ = content[at : at + class_length].decode()
+        at += class_length
     payload: str | bytes | None = None
     if kind:
         payload = content[at : at + payload_length]
         if kind == _TEXT:
             payload = payload.decode()
-    at += payload_length
+        at += payload_length
     requires: list[Any] = []
     for _ in range(count):
-        offset, length = _REQUIREMENT.unpack_from(content, at)
-        at += _REQUIREMENT.size
+        offset, length = _unpack_requirement(content, at)
+        at += _REQUIREMENT_SIZE
         requires.append(content[at : at + length].decode())
         requires.append(offset)
         at += length
-    return Submission(id, requires, needed, timeout_ms, class_, payload, content)
+    return _submission(id, tuple(requires), needed, timeout_ms, class_, payload, content)
+
+
+def _submission(
+    id: str,
+    requires: tuple[Any, ...],
+    needed: int,
+    timeout_ms: int,
+    class_: str,
+    payload: Any,
+    content: bytes,
+) -> Submission:
+    submission = Submission.__new__(Submission)
+    submission.id = id
+    submission.requires = requires
+    submission.needed = needed
+    submission.timeout_ms = timeout_ms
+    submission.class_ = class_
+    submission.payload = payload
+    submission.content = content
+    submission.waiting = None
+    return submission
 
 
 def fingerprint(content: bytes) -> bytes:
@@ -280,16 +317,14 @@ def write_parked(parked: list[Parked]) -> bytes:
     return b"".join(parts)
 
 
-def read_parked(body: bytes) -> list[Parked]:
+def read_parked(body: bytes) -> Iterator[Parked]:
     (count,) = _COUNT.unpack_from(body)
     at = _COUNT.size
-    parked = []
     for _ in range(count):
         number, submitted_ms, length = _PARKED.unpack_from(body, at)
         at += _PARKED.size
-        parked.append(Parked(number, submitted_ms, body[at : at + length]))
+        yield number, submitted_ms, body[at : at + length]
         at += length
-    return parked
 
 
 def write_progress(progress: list[tuple[str, int, int]]) -> bytes:

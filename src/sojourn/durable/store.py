@@ -29,7 +29,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,12 +106,33 @@ class Header(NamedTuple):
 
 
 @dataclass
+class Journal:
+    """The batches since the snapshot, and where they lead."""
+
+    time_ms: int = -1  # of the last batch
+    sequence: int = 0  # of its last command
+    outcome: int = 0  # the number of its last one
+    batches: list[tuple[int, BatchRecord]] = field(default_factory=list)  # with their times
+    ended: set[int] = field(default_factory=set)  # numbers of operations
+
+    def add(self, time_ms: int, last_outcome: int, record: BatchRecord) -> None:
+        """Take in the next batch."""
+        self.time_ms = time_ms
+        self.outcome = last_outcome
+        self.sequence += len(record.signals) + len(record.submissions) + len(record.cancelled)
+        self.ended.update(record.ended, record.cancelled)
+        self.batches.append((time_ms, record))
+
+
+@dataclass
 class Running:
     """A snapshot on its way to the file."""
 
     header: Header
-    waiting: list[Any]
     progress: list[tuple[str, int, int]]
+    waiting: list[Any]
+    keys_done: int = 0
+    operations_done: int = 0
 
 
 class Store:
@@ -182,97 +203,104 @@ class Store:
     def load(self, machine: Machine) -> None:
         """Put the machine into the state that the file has."""
         with self._naming("reading it"):
-            header, progress, parked = self._load_snapshot()
-            self._snapshot = header
-            time_ms, sequence, outcome, batch = (
-                (header.time_ms, header.sequence, header.last_outcome, header.batch)
-                if header
-                else (-1, 0, 0, 0)
-            )
-            self._last_batch = batch
-            rows = self._writer.execute(
-                "SELECT batch, time_ms, first_sequence, last_outcome, body, checksum "
-                "FROM journal WHERE batch > ? ORDER BY batch",
-                (batch,),
-            )
-            for number, at_ms, first_sequence, last_outcome, body, checksum in rows:
-                name = f"batch {number} of the journal"
-                if number != batch + 1 or at_ms <= time_ms or first_sequence != sequence + 1:
-                    raise BadFile(f"{self.path}: {name} does not follow batch {batch}")
-                self._check(checksum, name, number, at_ms, first_sequence, last_outcome, body)
-                record = read_batch(body)
-                sequence = self._follow(record, at_ms, sequence, progress, parked)
-                time_ms, outcome, batch = at_ms, last_outcome, number
-                self._journal_bytes += len(body)
-            self._last_batch = batch
-            (last,) = self._writer.execute("SELECT max(number) FROM outcomes").fetchone()
-            if last is not None and last > outcome:
-                raise BadFile(
-                    f"{self.path}: outcome {last} is in no batch; the journal ends too early"
-                )
-            in_order = (parked[number] for number in sorted(parked))
+            state = self._read_journal(self._read_header())
+            progress = self._read_progress(state)
             machine.restore(
-                time_ms, sequence, outcome, ((k, *v) for k, v in progress.items()), in_order
+                state.time_ms,
+                state.sequence,
+                state.outcome,
+                ((key, *value) for key, value in progress.items()),
+                self._read_parked(state),
             )
 
-    def _load_snapshot(
-        self,
-    ) -> tuple[Header | None, dict[str, tuple[int, int]], dict[int, Parked]]:
-        progress: dict[str, tuple[int, int]] = {}
-        parked: dict[int, Parked] = {}
+    def _read_header(self) -> Header | None:
         row = self._writer.execute(
             "SELECT * FROM snapshots WHERE is_complete ORDER BY snapshot DESC LIMIT 1"
         ).fetchone()
         if row is None:
-            return None, progress, parked
+            return None
         *fields, checksum = row
         header = Header(*fields)
         self._check(checksum, f"snapshot {header.snapshot}", *header)
-        count = 0
-        parts = self._writer.execute(
-            "SELECT part, kind, body, checksum FROM parts WHERE snapshot = ? ORDER BY part",
-            (header.snapshot,),
-        )
-        for part, kind, body, part_checksum in parts:
-            name = f"part {part} of snapshot {header.snapshot}"
-            self._check(part_checksum, name, header.snapshot, part, kind, body)
-            count += 1
-            if kind == _PROGRESS:
-                for key, offset, idle_since_ms in read_progress(body):
-                    progress[key] = (offset, idle_since_ms)
-            else:
-                for each in read_parked(body):
-                    parked[each.number] = each
+        (count,) = self._writer.execute(
+            "SELECT count(*) FROM parts WHERE snapshot = ?", (header.snapshot,)
+        ).fetchone()
         if count != header.parts:
             raise BadFile(
                 f"{self.path}: snapshot {header.snapshot} has {count} parts, not {header.parts}"
             )
-        return header, progress, parked
+        self._snapshot = header
+        return header
 
-    def _follow(
-        self,
-        record: BatchRecord,
-        at_ms: int,
-        sequence: int,
-        progress: dict[str, tuple[int, int]],
-        parked: dict[int, Parked],
-    ) -> int:
-        """Do what the batch did; return the last sequence number."""
-        for key, offset in record.signals:
-            before = progress.get(key)
-            if before is None or offset > before[0]:
-                progress[key] = (offset, at_ms)
-        sequence += len(record.signals)
-        for content in record.submissions:
-            sequence += 1
-            parked[sequence] = Parked(sequence, at_ms, content)
-        for number in record.cancelled:
-            parked.pop(number, None)
-        for number in record.ended:
-            parked.pop(number, None)
-        for key in record.forgotten:
-            progress.pop(key, None)
-        return sequence + len(record.cancelled)
+    def _read_journal(self, header: Header | None) -> Journal:
+        """Read the batches since the snapshot, and see that none is missing."""
+        journal = Journal()
+        batch = 0
+        if header is not None:
+            batch, journal.time_ms = header.batch, header.time_ms
+            journal.sequence, journal.outcome = header.sequence, header.last_outcome
+        rows = self._writer.execute(
+            "SELECT batch, time_ms, first_sequence, last_outcome, body, checksum "
+            "FROM journal WHERE batch > ? ORDER BY batch",
+            (batch,),
+        )
+        for number, time_ms, first_sequence, last_outcome, body, checksum in rows:
+            name = f"batch {number} of the journal"
+            follows = number == batch + 1 and time_ms > journal.time_ms
+            if not follows or first_sequence != journal.sequence + 1:
+                raise BadFile(f"{self.path}: {name} does not follow batch {batch}")
+            self._check(checksum, name, number, time_ms, first_sequence, last_outcome, body)
+            journal.add(time_ms, last_outcome, read_batch(body))
+            self._journal_bytes += len(body)
+            batch = number
+        self._last_batch = batch
+        (last,) = self._writer.execute("SELECT max(number) FROM outcomes").fetchone()
+        if last is not None and last > journal.outcome:
+            raise BadFile(f"{self.path}: outcome {last} is in no batch; the journal ends too early")
+        return journal
+
+    def _read_progress(self, journal: Journal) -> dict[str, tuple[int, int]]:
+        """How far keys have come, and since when: as of the snapshot, and moved since."""
+        progress: dict[str, tuple[int, int]] = {}
+        for body in self._read_parts(_PROGRESS):
+            for key, offset, idle_since_ms in read_progress(body):
+                progress[key] = (offset, idle_since_ms)
+        for time_ms, record in journal.batches:
+            for key, offset in record.signals:
+                progress[key] = (offset, time_ms)
+            for key in record.forgotten:
+                del progress[key]
+        return progress
+
+    def _read_parked(self, journal: Journal) -> Iterator[Parked]:
+        """What waits, in the order of submission."""
+        ended = journal.ended
+        number = self._snapshot.sequence if self._snapshot else 0
+        for body in self._read_parts(_WAITING):
+            for parked in read_parked(body):
+                if parked[0] not in ended:
+                    yield parked
+        for time_ms, record in journal.batches:
+            number += len(record.signals)
+            for content in record.submissions:
+                number += 1
+                if number not in ended:
+                    yield number, time_ms, content
+            number += len(record.cancelled)
+            record.submissions.clear()
+
+    def _read_parts(self, kind: int) -> Iterator[bytes]:
+        if self._snapshot is None:
+            return
+        snapshot = self._snapshot.snapshot
+        rows = self._writer.execute(
+            "SELECT part, body, checksum FROM parts WHERE snapshot = ? AND kind = ? ORDER BY part",
+            (snapshot, kind),
+        )
+        for part, body, checksum in rows:
+            name = f"part {part} of snapshot {snapshot}"
+            self._check(checksum, name, snapshot, part, kind, body)
+            yield body
 
     # Writing.
 
@@ -371,11 +399,13 @@ class Store:
             self._begin_snapshot(machine)
             return _nothing
         header = running.header
-        if running.progress:
-            kind, body = _PROGRESS, write_progress(running.progress[-_PIECE_KEYS:])
-        elif running.waiting:
-            piece = running.waiting[-_PIECE_OPERATIONS:]
-            kind, body = _WAITING, write_parked(machine.still_parked(piece))
+        keys = running.progress[running.keys_done : running.keys_done + _PIECE_KEYS]
+        done = running.operations_done
+        operations = running.waiting[done : done + _PIECE_OPERATIONS]
+        if keys:
+            kind, body = _PROGRESS, write_progress(keys)
+        elif operations:
+            kind, body = _WAITING, write_parked(machine.still_parked(operations))
         else:
             return self._complete_snapshot(header)
         self._writer.execute(
@@ -390,10 +420,10 @@ class Store:
         )
 
         def then() -> None:
-            if kind == _PROGRESS:
-                del running.progress[-_PIECE_KEYS:]
+            if keys:
+                running.keys_done += len(keys)
             else:
-                del running.waiting[-_PIECE_OPERATIONS:]
+                running.operations_done += len(operations)
             running.header = header._replace(
                 parts=header.parts + 1, bytes=header.bytes + len(body)
             )
@@ -408,8 +438,8 @@ class Store:
             Header(
                 number, self._last_batch, machine.time_ms, machine.sequence, machine.outcome, 0, 0, 0
             ),
-            machine.parked(),
             machine.all_progress(),
+            machine.parked(),
         )
 
     def _complete_snapshot(self, header: Header) -> Callable[[], None]:
