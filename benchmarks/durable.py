@@ -131,9 +131,7 @@ def fill(path: Path, count: int) -> None:
         f"one thread, in batches of 50,000: {count / took_s:,.0f} durable submits/s; "
         f"{size / count:.0f} bytes each in the file"
     )
-    subprocess.run(
-        [sys.executable, "-m", "benchmarks.durable", "--start", str(path)], check=True
-    )
+    subprocess.run([sys.executable, "-m", "benchmarks.durable", "--start", str(path)], check=True)
 
 
 def start(path: Path) -> None:

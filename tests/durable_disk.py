@@ -107,7 +107,7 @@ def _torn(entry: Entry, rng: random.Random) -> list[Entry]:
     return pieces
 
 
-class _Vfs(apsw.VFS):  # type: ignore[misc]
+class _Vfs(apsw.VFS):
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         super().__init__(disk.name, "")
@@ -120,7 +120,7 @@ class _Vfs(apsw.VFS):  # type: ignore[misc]
         self._disk.entries.append(Entry("delete", os.path.basename(filename)))
 
 
-class _File(apsw.VFSFile):  # type: ignore[misc]
+class _File(apsw.VFSFile):
     def __init__(self, disk: Disk, name: Any, flags: list[int]) -> None:
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         self._entries = disk.entries

@@ -199,7 +199,7 @@ class World:
             return row
         id = f"op-{self.submissions}-{rng.randrange(10)}"
         count = rng.choice([1, 1, 2, 3, 4])
-        requires = [{"key": self.some_key(), "offset": 0} for _ in range(count)]
+        requires: list[Row] = [{"key": self.some_key(), "offset": 0} for _ in range(count)]
         for item in requires:
             item["offset"] = self.offsets.get(item["key"], 0) + rng.randrange(-2, 6)
         row = {
@@ -322,9 +322,6 @@ def rows_of(history: Iterable[tuple[int, BatchRecord]]) -> tuple[list[Row], list
                     "needed": submission.needed,
                 }
             )
-        for number in record.cancelled:
-            cancels.append({"id": ids[number], "at_ms": time_ms})
+        cancels += [{"id": ids[number], "at_ms": time_ms} for number in record.cancelled]
         sequence += len(record.cancelled)
     return operations, signals, cancels
-
-

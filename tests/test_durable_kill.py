@@ -51,7 +51,7 @@ def kill_many(folder: Path, kills: int, seed: int) -> None:
 
 def check(path: Path, notes: list[list[Any]]) -> None:
     with durable.Purgatory(path) as waits:
-        outcomes = []
+        outcomes: list[durable.Operation] = []
         while some := waits.outcomes(after=len(outcomes)):
             outcomes += some
         assert [outcome.number for outcome in outcomes] == list(range(1, len(outcomes) + 1))

@@ -130,9 +130,7 @@ def cut_often(
     assert world.store._snapshot is not None
 
 
-def test_what_was_told_survives_power_cuts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_told_survives_power_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(5):
         cut_often(tmp_path, monkeypatch, seed, 100)
 

@@ -594,9 +594,7 @@ def test_a_closed_purgatory_takes_nothing_and_forgets_nothing(
     assert open_waits().get("a") is not None
 
 
-def test_a_forked_process_is_told_so(
-    waits: Purgatory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_forked_process_is_told_so(waits: Purgatory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.getpid", lambda: 1)
     with pytest.raises(Forked):
         waits.signal("k", 1)

@@ -42,7 +42,7 @@ class IdTaken(SojournError, ValueError):
 
 
 class NotWritten(SojournError, OSError):
-    """The disk did not take the command: it was not acknowledged; try again, the same id is safe."""
+    """The disk did not take the command, and it was not acknowledged; try again."""
 
 
 class InUse(SojournError, RuntimeError):

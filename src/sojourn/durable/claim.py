@@ -23,6 +23,20 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+_held: set[int] = set()  # descriptors
+
+
+def _close_held() -> None:
+    """In a forked child, which would keep the lock when its parent has ended."""
+    for descriptor in _held:
+        os.close(descriptor)
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_held)
+
+
 def claim(path: str) -> Callable[[], None]:
     """Claim the file for this process; return what releases it.
 
@@ -43,9 +57,15 @@ def claim(path: str) -> Callable[[], None]:
             f"{path} is open in process {holder}; one process at a time has it, "
             "others talk to that one"
         ) from None
+    _held.add(descriptor)
     with contextlib.suppress(OSError):  # a full disk: the lock holds, only the pid is not told
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0) if hasattr(os, "pwrite") else os.write(
-            descriptor, b"%d\n" % os.getpid()
-        )
-    return lambda: os.close(descriptor)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.write(descriptor, b"%d\n" % os.getpid())
+
+    def release() -> None:
+        if descriptor in _held:
+            _held.remove(descriptor)
+            os.close(descriptor)
+
+    return release

@@ -435,8 +435,7 @@ class Machine:
     ) -> None:
         """Fill in the operations that the answers speak of, as they are after the batch."""
         answers = batch.submission_answers
-        n = 0
-        for submission_ in batch.submissions:
+        for n, submission_ in enumerate(batch.submissions):
             submission: Submission = submission_
             verdict = answers[n].verdict
             if verdict != REFUSED:
@@ -454,7 +453,6 @@ class Machine:
                         waiting = self._waiting[id]
                         operation = _still(waiting, submission)
                 answers[n] = _new_tuple(Answer, (verdict, time_ms, operation, None))
-            n += 1
         for id, verdict in zip(batch.cancels, cancels, strict=True):
             if id in by_id:
                 batch.cancel_answers.append(Answer(verdict, time_ms, by_id[id]))
@@ -588,8 +586,7 @@ class Machine:
                 else:
                     entry.root = forest.insert(entry.root, place, requires[n + 1])
         handles = self._wheel.add_many(deadlines_ms)
-        n = 0
-        for submission_ in arrivals:
+        for n, submission_ in enumerate(arrivals):
             submission = submission_
             waiting = submission.waiting
             waiting.handle = handles[n]
@@ -597,7 +594,6 @@ class Machine:
             while slot >= len(self._by_slot):
                 self._by_slot.append(None)
             self._by_slot[slot] = waiting
-            n += 1
 
     def _take_place(self) -> Any:
         place = self._free
@@ -724,7 +720,8 @@ def _still(waiting: Waiting, submission: Submission) -> Operation:
         submission.payload,
         None,
     )
-    return _new_tuple(Operation, fields)
+    operation: Operation = _new_tuple(Operation, fields)
+    return operation
 
 
 def _ended(
@@ -741,7 +738,8 @@ def _ended(
         submission.payload,
         number,
     )
-    return _new_tuple(Operation, fields)
+    operation: Operation = _new_tuple(Operation, fields)
+    return operation
 
 
 def _submission_of(waiting: Waiting) -> Submission:

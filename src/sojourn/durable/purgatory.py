@@ -202,7 +202,7 @@ class Purgatory:
         return self._open_shell().follow(after)
 
     def subscription(self, name: str) -> Subscription:
-        """The subscription of that name, at its durable position; a new one starts at the oldest."""
+        """The subscription of that name, at its position; a new one starts at the oldest."""
         self._open_shell()
         return Subscription(self, checked_name(name))
 
@@ -324,7 +324,9 @@ class Rows:
             except SojournError as error:
                 self._answers.append(Answer(REFUSED, None, None, error))
         for at in range(0, len(good), _ROWS_AT_ONCE):
-            self.requests.append(Request(**{kind: good[at : at + _ROWS_AT_ONCE]}))
+            request = Request()
+            setattr(request, kind, good[at : at + _ROWS_AT_ONCE])
+            self.requests.append(request)
 
     @classmethod
     def of_submissions(cls, rows: Iterable[Any]) -> Rows:

@@ -81,7 +81,12 @@ class BatchRecord(NamedTuple):
 
 
 def checked_submission(
-    id: Any, requires: Any, timeout_ms: Any, needed: Any = None, class_: Any = "", payload: Any = None
+    id: Any,
+    requires: Any,
+    timeout_ms: Any,
+    needed: Any = None,
+    class_: Any = "",
+    payload: Any = None,
 ) -> Submission:
     """Return the submission, or say what is wrong with it."""
     id_bytes = _text(id, "id")
@@ -127,9 +132,7 @@ def checked_submission(
     parts[0] = _pack_head(
         timeout_ms, needed, count, len(id_bytes), len(class_bytes), payload_length, kind
     )
-    return _submission(
-        id, tuple(flat), needed, timeout_ms, class_, payload, b"".join(parts)
-    )
+    return _submission(id, tuple(flat), needed, timeout_ms, class_, payload, b"".join(parts))
 
 
 def read_submission(content: bytes) -> Submission:
@@ -262,7 +265,7 @@ def _payload(payload: Any) -> tuple[int, bytes]:
 
 
 def write_batch(record: BatchRecord) -> bytes:
-    parts = [_BATCH.pack(*map(len, record))]
+    parts = [_BATCH.pack(*[len(part) for part in record])]
     for key, offset in record.signals:
         key_bytes = key.encode()
         parts.append(_REQUIREMENT.pack(offset, len(key_bytes)))

@@ -196,6 +196,7 @@ class Shell(Driven):
             self._queue.clear()
         for request in requests:
             _set(request.future, None, failure)
+        self._release_followers()
 
     def _answer(self, requests: list[Request], batch: Batch) -> None:
         signal = submission = cancel = 0
@@ -256,11 +257,15 @@ class Shell(Driven):
                 self._closed = Closed(f"{self.store.path} was closed")
         while self._queue:
             self.step()
+        self._release_followers()
+        self.store.close()
+
+    def _release_followers(self) -> None:
+        """There is nothing to wait for any more."""
         with self._feed:
             followers, self._followers = self._followers, []
         for _, future in followers:
             _set(future, None, None)
-        self.store.close()
 
     # For a ManualClock, which drives it.
 

@@ -327,8 +327,8 @@ class Store:
                     "INSERT OR REPLACE INTO subscriptions VALUES (?, ?, ?, ?)",
                     (name, position, plan.time_ms, _checksum(name, position, plan.time_ms)),
                 )
-            oldest_ms = self._remove_outcomes(remove_before_ms)
-            step = self._snapshot_step(machine)
+            oldest_ms = self._remove_outcomes(remove_before_ms, len(plan.outcomes))
+            step = self._snapshot_step(machine, len(plan.record.submissions))
             execute("COMMIT")
         except BaseException:
             with contextlib.suppress(Exception):
@@ -366,14 +366,17 @@ class Store:
             )
         return len(body)
 
-    def _remove_outcomes(self, before_ms: int | None) -> int | None:
-        """Remove some of the outcomes that are too old; return when the oldest one was told."""
+    def _remove_outcomes(self, before_ms: int | None, added: int) -> int | None:
+        """Remove some of the outcomes that are too old; return when the oldest one was told.
+
+        More than were added, so that it never falls behind.
+        """
         if before_ms is None or (self._oldest_ms is not None and self._oldest_ms >= before_ms):
             return self._oldest_ms
         self._writer.execute(
             "DELETE FROM outcomes WHERE number IN "
             "(SELECT number FROM outcomes ORDER BY number LIMIT ?) AND told_ms < ?",
-            (_OUTCOMES_REMOVED_AT_ONCE, before_ms),
+            (_OUTCOMES_REMOVED_AT_ONCE + 2 * added, before_ms),
         )
         row = self._writer.execute(
             "SELECT told_ms FROM outcomes ORDER BY number LIMIT 1"
@@ -387,8 +390,8 @@ class Store:
         """Whether a snapshot is on its way: `write` again soon, also without commands."""
         return self._running is not None
 
-    def _snapshot_step(self, machine: Machine) -> Callable[[], None]:
-        """Write one piece; return what is to be done when it is committed."""
+    def _snapshot_step(self, machine: Machine, added: int) -> Callable[[], None]:
+        """Write one piece, larger than what was added; return what to do when it is committed."""
         running = self._running
         if running is None:
             if self._stale_parts:
@@ -401,7 +404,7 @@ class Store:
         header = running.header
         keys = running.progress[running.keys_done : running.keys_done + _PIECE_KEYS]
         done = running.operations_done
-        operations = running.waiting[done : done + _PIECE_OPERATIONS]
+        operations = running.waiting[done : done + _PIECE_OPERATIONS + 2 * added]
         if keys:
             kind, body = _PROGRESS, write_progress(keys)
         elif operations:
@@ -424,9 +427,7 @@ class Store:
                 running.keys_done += len(keys)
             else:
                 running.operations_done += len(operations)
-            running.header = header._replace(
-                parts=header.parts + 1, bytes=header.bytes + len(body)
-            )
+            running.header = header._replace(parts=header.parts + 1, bytes=header.bytes + len(body))
 
         return then
 
@@ -436,7 +437,14 @@ class Store:
         self._writer.execute("DELETE FROM parts WHERE snapshot = ?", (number,))
         self._running = Running(
             Header(
-                number, self._last_batch, machine.time_ms, machine.sequence, machine.outcome, 0, 0, 0
+                number,
+                self._last_batch,
+                machine.time_ms,
+                machine.sequence,
+                machine.outcome,
+                0,
+                0,
+                0,
             ),
             machine.all_progress(),
             machine.parked(),
@@ -445,7 +453,8 @@ class Store:
     def _complete_snapshot(self, header: Header) -> Callable[[], None]:
         header = header._replace(is_complete=1)
         self._writer.execute(
-            "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*header, _checksum(*header))
+            "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*header, _checksum(*header)),
         )
         self._writer.execute("DELETE FROM snapshots WHERE snapshot < ?", (header.snapshot,))
         self._writer.execute("DELETE FROM journal WHERE batch <= ?", (header.batch,))
@@ -473,9 +482,7 @@ class Store:
 
     # Reading, from any thread.
 
-    def find(
-        self, ids: list[str], *, writing: bool = False
-    ) -> dict[str, tuple[Operation, bytes]]:
+    def find(self, ids: list[str], *, writing: bool = False) -> dict[str, tuple[Operation, bytes]]:
         """Return the ended operations among these ids, with the fingerprints of their contents.
 
         The writer asks over its own connection, and waits for no reader.
