@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Params = dict[str, int | str | bool]
 
-_ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent
 _LIMIT_S = 600
 
 
@@ -32,23 +33,35 @@ class Case:
 
     def run(self, jvm: Jvm) -> Row:
         """Measure once in a fresh process; a row with only `skipped` says why it could not."""
-        if self.contender.startswith("kafka"):
-            if jvm.missing:
-                return {"skipped": jvm.missing}
-            command = jvm.command(self.workload, self.contender, self.params)
-        else:
-            request = json.dumps([self.workload, self.contender, self.params])
-            command = [sys.executable, "-m", "benchmarks.measure", request]
-        try:
-            done = subprocess.run(
-                command, cwd=_ROOT, capture_output=True, text=True, timeout=_LIMIT_S, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return {"skipped": f"took longer than {_LIMIT_S} s"}
-        if done.returncode != 0:
-            return {"skipped": (done.stderr.strip().splitlines() or ["died in silence"])[-1]}
-        row: Row = json.loads(done.stdout.splitlines()[-1])
-        return row
+        if not self.contender.startswith("kafka"):
+            return self.run_here()
+        if jvm.missing:
+            return {"skipped": jvm.missing}
+        return _answer(jvm.command(self.workload, self.contender, self.params))
+
+    def run_here(self, source: Path | None = None) -> Row:
+        """Do the same in Python; with `source`, on the sojourn in that folder."""
+        request = json.dumps([self.workload, self.contender, self.params])
+        return _answer([sys.executable, "-m", "benchmarks.measure", request], source)
+
+
+def _answer(command: list[str], source: Path | None = None) -> Row:
+    env = None if source is None else {**os.environ, "PYTHONPATH": str(source)}
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True,
+            timeout=_LIMIT_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return {"skipped": f"took longer than {_LIMIT_S} s"}
+    if done.returncode != 0:
+        return {"skipped": (done.stderr.strip().splitlines() or ["died in silence"])[-1]}
+    row: Row = json.loads(done.stdout.splitlines()[-1])
+    return row
+
+
+class Skipped(Exception):
+    """This cannot be measured here; the message says why."""
 
 
 @dataclass
@@ -67,8 +80,16 @@ class Outcome:
 
     def median(self, name: str) -> float | None:
         """The median of a number over the repeats; None if it was not measured."""
-        values = [row[name] for row in self.rows if name in row]
+        values = self.values(name)
         return statistics.median(values) if values else None
+
+    def spread(self, name: str) -> tuple[float, float] | None:
+        """The smallest and the largest over the repeats; None if there were fewer than two."""
+        values = self.values(name)
+        return (min(values), max(values)) if len(values) > 1 else None
+
+    def values(self, name: str) -> list[float]:
+        return [row[name] for row in self.rows if name in row]
 
     def text(self, name: str) -> str:
         return str(self.rows[0].get(name, "")) if self.rows else ""

@@ -9,10 +9,10 @@ contender makes for them is there for the rest.
 
 from __future__ import annotations
 
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import contenders, inputs
+from benchmarks.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from benchmarks.case import Row
@@ -26,23 +26,26 @@ def measure(name: str, params: dict[str, Any]) -> Row:
     batch = contender.prepare(inputs.read(params["batch"]))
     order = inputs.read(params["cancel_order"])
 
-    def add_and_cancel() -> tuple[int, int]:
-        started = perf_counter_ns()
-        handles = contender.add(batch)
-        added = perf_counter_ns()
+    def add_and_cancel(adding: Stopwatch, cancelling: Stopwatch) -> None:
+        with adding:
+            handles = contender.add(batch)
         victims = contender.pick(handles, order)
-        picked = perf_counter_ns()
-        contender.cancel(victims)
-        contender.settle()
-        return added - started, perf_counter_ns() - picked
+        with cancelling:
+            contender.cancel(victims)
+            contender.settle()
 
     for _ in range(_WARMUPS):
-        add_and_cancel()
-    spent_ns = [add_and_cancel() for _ in range(params["rounds"])]
+        add_and_cancel(Stopwatch(), Stopwatch())
+    adding, cancelling = Stopwatch(), Stopwatch()
+    for _ in range(params["rounds"]):
+        add_and_cancel(adding, cancelling)
     del pending
     contender.close()
     operations = params["rounds"] * len(batch)
     return {
-        "add_ns": sum(added for added, _ in spent_ns) / operations,
-        "cancel_ns": sum(cancelled for _, cancelled in spent_ns) / operations,
+        "add_ns": adding.wall_ns / operations,
+        "add_cpu_ns": adding.cpu_ns / operations,
+        "cancel_ns": cancelling.wall_ns / operations,
+        "cancel_cpu_ns": cancelling.cpu_ns / operations,
+        "cpu_ns": (adding.cpu_ns + cancelling.cpu_ns) / operations,
     }

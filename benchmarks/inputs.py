@@ -70,11 +70,15 @@ class Inputs:
         rng = random.Random(f"{SEED} {name}")
         return self._file(name, (i for i in rng.sample(range(n), take)))
 
+    def counted(self, n: int) -> Path:
+        """The numbers 0..n-1 in order."""
+        return self._file(f"counted-{n}", range(n))
+
     def keys(self, variant: str, operations: int) -> Path:
         """The keys of each operation, one after the other.
 
-        force: drawn from 100, as in Kafka's test. signal: counted up round a space so large
-        that a key is watched by about one live operation.
+        force, shared: drawn from 100, as in Kafka's test. signal: counted up round a space so
+        large that a key is watched by about one live operation.
         """
         name = f"keys-{variant}-{operations}"
         count = KEYS_PER_OPERATION * operations

@@ -8,9 +8,14 @@ import platform
 import sys
 from importlib import import_module
 
+from benchmarks.case import Skipped
+from sojourn import compiled
+
 _MODULES = {
     "request-timeouts": "request_timeouts",
     "purgatory": "purgatory_shape",
+    "one-key": "one_key",
+    "async-waits": "async_waits",
     "growth": "growth",
     "memory": "memory",
     "lateness": "lateness",
@@ -27,9 +32,12 @@ def main() -> None:
         row = import_module(f"benchmarks.{_MODULES[workload]}").measure(contender, params)
     except ImportError as error:
         row = {"skipped": str(error).partition(" (")[0]}
+    except Skipped as error:
+        row = {"skipped": str(error)}
     else:
         gc_setting = f"gc {gc.get_threshold()}" if gc.isenabled() else "gc off"
-        row["runtime"] = f"Python {platform.python_version()}, {gc_setting}"
+        build = "sojourn compiled" if compiled else "sojourn interpreted"
+        row["runtime"] = f"Python {platform.python_version()}, {gc_setting}, {build}"
     print(json.dumps(row))
 
 

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from benchmarks.inputs import Inputs
 
 WORKLOADS = (
-    "request-timeouts", "purgatory", "growth", "memory", "lateness",
+    "request-timeouts", "purgatory", "one-key", "async-waits", "growth", "memory", "lateness",
     "rows", "stream", "steady", "cluster",
 )  # fmt: skip
+#: Those that ask for nothing but the core: what a comparison runs unless told otherwise.
+OF_THE_CORE = ("request-timeouts", "purgatory", "one-key", "async-waits", "growth", "memory")
 
 _GROWTH_BATCH = 10_000
 _LEAD_MS = 1_000
@@ -29,6 +31,11 @@ class Size:
     apscheduler_timers: int
     operations: int
     paced_s: int
+    waiters: tuple[int, ...]
+    waiters_one_by_one: int
+    waiters_tried_one_by_one: int
+    signal_ms: int
+    async_waits: int
     pending: tuple[int, ...]
     pending_for_rivals: int
     memory_timers: int
@@ -49,6 +56,11 @@ FULL = Size(
     apscheduler_timers=5_000,
     operations=200_000,
     paced_s=3,
+    waiters=(1_000, 10_000, 100_000),
+    waiters_one_by_one=1_000_000,
+    waiters_tried_one_by_one=10_000,
+    signal_ms=1_000,
+    async_waits=200_000,
     pending=(10_000, 100_000, 1_000_000, 10_000_000),
     pending_for_rivals=1_000_000,
     memory_timers=1_000_000,
@@ -68,6 +80,11 @@ QUICK = Size(
     apscheduler_timers=1_000,
     operations=50_000,
     paced_s=1,
+    waiters=(1_000, 10_000),
+    waiters_one_by_one=100_000,
+    waiters_tried_one_by_one=2_000,
+    signal_ms=200,
+    async_waits=20_000,
     pending=(10_000, 100_000),
     pending_for_rivals=100_000,
     memory_timers=100_000,
@@ -84,6 +101,11 @@ QUICK = Size(
 )
 
 
+def repeats_of(workload: str) -> int:
+    """How often each case of a workload runs unless told otherwise: three at least."""
+    return 5 if workload in ("request-timeouts", "cluster") else 3
+
+
 def cases(
     workload: str, size: Size, inputs: Inputs, repeats: int, scenario: str = ""
 ) -> list[Case]:
@@ -92,7 +114,7 @@ def cases(
     With `scenario` only those whose scenario has it in its name.
     """
     if workload == "rows":  # whose inputs take long to make
-        return rows(size, inputs, min(repeats, 3), scenario)
+        return rows(size, inputs, repeats, scenario)
     found = _cases(workload, size, inputs, repeats)
     return [case for case in found if scenario in case.scenario]
 
@@ -101,22 +123,26 @@ def _cases(workload: str, size: Size, inputs: Inputs, repeats: int) -> list[Case
     if workload == "request-timeouts":
         return request_timeouts(size, inputs, repeats)
     if workload == "purgatory":
-        played = purgatory(size, inputs, min(repeats, 3))
-        return played + paced_purgatory(size, inputs, min(repeats, 2))
+        return purgatory(size, inputs, repeats) + paced_purgatory(size, inputs, repeats)
+    if workload == "one-key":
+        return one_key(size, inputs, repeats)
+    if workload == "async-waits":
+        return async_waits(size, repeats)
     if workload == "growth":
-        return growth(size, inputs, min(repeats, 2))
+        return growth(size, inputs, repeats)
     if workload == "memory":
-        return memory(size, inputs, 1)
+        return memory(size, inputs, repeats)
     if workload == "stream":
-        return stream(size, inputs, min(repeats, 3))
+        return stream(size, inputs, repeats)
     if workload == "cluster":
         records: Params = {"messages": size.messages}
         scenario = f"{count(size.messages)} messages"
         return [Case(workload, scenario, name, records, repeats) for name in ("cluster", "mock")]
     if workload == "steady":
         params: Params = {"batches": size.steady_batches, "operations": 2_000}
-        return [Case("steady", f"{size.steady_batches} batches", "spark-stream", params, 1)]
-    return lateness(size, min(repeats, 3))
+        batches = f"{size.steady_batches} batches"
+        return [Case(workload, batches, "spark-stream", params, repeats)]
+    return lateness(size, repeats)
 
 
 def request_timeouts(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
@@ -141,9 +167,13 @@ def request_timeouts(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
 def purgatory(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
     return [
         _played(size, inputs, variant, rate, contender, repeats)
-        for variant in ("force", "signal")
+        for variant, ours in (
+            ("force", ["purgatory"]),
+            ("signal", ["purgatory", "progress"]),
+            ("shared", ["purgatory", "progress"]),
+        )
         for rate in (10_000, 100_000)
-        for contender in ("purgatory", "kafka", "kafka-presized")
+        for contender in (*ours, "kafka", "kafka-presized")
     ]
 
 
@@ -180,6 +210,43 @@ def _played(
     return Case("purgatory", scenario, contender, params, repeats)
 
 
+def one_key(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
+    def waiting(n: int, order: str, *contenders: str) -> list[Case]:
+        shuffled = order != "in order"
+        params: Params = {
+            "offsets": str(inputs.shuffled(n, n) if shuffled else inputs.counted(n)),
+            "ready": order != "not ready",
+            "signal_ms": size.signal_ms,
+            "warmups": 2,
+            "rounds": 3,
+        }
+        scenario = (
+            f"{count(n)} {order}" if order == "not ready" else f"{count(n)} one by one, {order}"
+        )
+        return [Case("one-key", scenario, name, params, repeats) for name in contenders]
+
+    planned = []
+    for n in size.waiters:
+        planned += waiting(n, "not ready", "progress", "purgatory", "kafka")
+    for order in ("in order", "shuffled"):
+        few, many = size.waiters_tried_one_by_one, size.waiters_one_by_one
+        planned += waiting(few, order, "progress", "purgatory", "kafka")
+        planned += waiting(many, order, "progress", "progress-bulk")
+    return planned
+
+
+def async_waits(size: Size, repeats: int) -> list[Case]:
+    contenders = (
+        "aio-purgatory", "aio-progress", "asyncio-timeout", "aio-timer", "bare-futures",
+    )  # fmt: skip
+    waits = count(size.async_waits)
+    return [
+        Case("async-waits", scenario, name, {"waits": size.async_waits, "collect": on}, repeats)
+        for scenario, on in ((f"{waits} waits", True), (f"{waits} waits, gc off", False))
+        for name in contenders
+    ]
+
+
 def growth(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
     found = []
     for pending in size.pending:
@@ -206,8 +273,10 @@ def memory(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
     return [
         *(holding("timers", size.memory_timers, contender) for contender in timers),
         holding("timers", size.memory_deadlines, "deadline-wheel"),
-        holding("operations", size.memory_timers, "purgatory"),
-        holding("operations", size.memory_timers, "kafka"),
+        *(
+            holding("operations", size.memory_timers, contender)
+            for contender in ("purgatory", "progress", "kafka")
+        ),
     ]
 
 
@@ -236,18 +305,17 @@ def rows(size: Size, inputs: Inputs, repeats: int, wanted: str) -> list[Case]:
     everybody = ["replay", "spark", "window-sql", "duckdb", "polars"]
     ours = ["replay", "spark"]
     shapes = [
-        # the large ones take minutes
-        (n, keys, hot_share, everybody, repeats if n == size.rows[0] else 1)
+        (n, keys, hot_share, everybody)
         for n in size.rows
         for keys, hot_share in (("uniform", 0.0), ("one key has half", 0.5))
     ]
-    shapes += [(n, "uniform", 0.0, ours, 1) for n in size.rows_alone]
+    shapes += [(n, "uniform", 0.0, ours) for n in size.rows_alone]
     found = []
-    for n, keys, hot_share, contenders, again in shapes:
+    for n, keys, hot_share, contenders in shapes:
         scenario = f"{count(n)}, {keys}"
         if wanted in scenario:
             params: Params = {"operations": n, "trace": str(inputs.trace(n, hot_share))}
-            found += [Case("rows", scenario, name, params, again) for name in contenders]
+            found += [Case("rows", scenario, name, params, repeats) for name in contenders]
     return found
 
 

@@ -31,6 +31,8 @@ def plot(results: Results, path: Path) -> None:
             ("request-timeouts", _totals),
             ("growth", _growth),
             ("purgatory", _purgatory),
+            ("one-key", _one_key),
+            ("async-waits", _async_waits),
             ("lateness", _lateness),
             ("rows", _rows),
             ("stream", _stream),
@@ -82,7 +84,7 @@ def _growth(results: Results, axis: Axes) -> None:
     lines: dict[str, list[tuple[int, float]]] = {}
     for outcome in results.of("growth"):
         if (add_ns := outcome.median("add_ns")) is not None:
-            pending = int(outcome.case.scenario.replace("M", "000k").replace("k", "000"))
+            pending = _number(outcome.case.scenario)
             lines.setdefault(outcome.case.contender, []).append((pending, add_ns))
     styles = {"asyncio": ":", "uvloop": "--", "deadline-wheel": "--"}
     for contender, points in lines.items():
@@ -100,6 +102,47 @@ def _growth(results: Results, axis: Axes) -> None:
     axis.set_title("ns per add", loc="left")
 
 
+def _one_key(results: Results, axis: Axes) -> None:
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for outcome in results.of("one-key"):
+        size, _, shape = outcome.case.scenario.partition(" ")
+        signal_us = outcome.median("signal_us")
+        if shape == "not ready" and signal_us is not None:
+            lines.setdefault(outcome.case.contender, []).append((_number(size), signal_us))
+    for contender, points in lines.items():
+        x, y = zip(*points, strict=True)
+        style = "--" if contender == "purgatory" else "-"
+        label = LABELS[contender]
+        axis.plot(x, y, style, marker="o", markersize=3, color=colour(contender), label=label)
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.yaxis.set_major_formatter("{x:,g}")
+    axis.legend(frameon=False, fontsize=7)
+    axis.set_xlabel("operations waiting on the key, none of them ready")
+    axis.set_title("µs per signal", loc="left")
+
+
+def _async_waits(results: Results, axis: Axes) -> None:
+    bars = [
+        (LABELS[o.case.contender], each_us, colour(o.case.contender))
+        for o in results.of("async-waits")
+        if (each_us := o.median("each_us")) is not None
+    ]
+    bars.sort(key=lambda bar: bar[1])
+    labels, each, colours = zip(*bars, strict=True)
+    drawn = axis.barh(labels, each, color=colours)
+    axis.bar_label(drawn, fmt="{:,.1f}", padding=3)
+    axis.invert_yaxis()
+    axis.set_xlim(0, max(each) * 1.2)
+    axis.tick_params(axis="y", labelsize=7)
+    axis.set_title(f"{results.of('async-waits')[0].case.scenario} on asyncio (µs each)", loc="left")
+
+
+def _number(text: str) -> int:
+    """What `plan.count` has spelled."""
+    return int(text.replace("M", "000k").replace("k", "000"))
+
+
 def _purgatory(results: Results, axis: Axes) -> None:
     outcomes = [o for o in results.of("purgatory") if o.median("ops_per_s") is not None]
     scenarios = list(dict.fromkeys(outcome.case.scenario for outcome in outcomes))
@@ -113,7 +156,7 @@ def _purgatory(results: Results, axis: Axes) -> None:
         axis.bar(
             [position + i * width for position in range(len(scenarios))], heights, width * 0.95,
             label=LABELS[contender], color=colour(contender),
-            alpha=0.55 if contender.endswith("presized") else 1,
+            alpha=0.55 if contender in ("progress", "kafka-presized") else 1,
         )  # fmt: skip
     names = [scenario.replace(" ", "\n") for scenario in scenarios]
     middle = width * (len(contenders) - 1) / 2

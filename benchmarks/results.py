@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import platform
-import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import conditions
 from benchmarks.case import Outcome
 
 if TYPE_CHECKING:
@@ -66,8 +66,9 @@ def _told(outcome: Outcome) -> dict[str, Any]:
         "workload": case.workload,
         "scenario": case.scenario,
         "contender": case.contender,
+        "conditions": conditions.of_contender(case.workload, case.contender),
         "skipped": outcome.skipped,
         "median": {name: outcome.median(name) for name in names},
-        "spread": {name: statistics.pstdev(row[name] for row in outcome.rows) for name in names},
+        "spread": {name: outcome.spread(name) for name in names},
         "repeats": [{name: row[name] for name in names} for row in outcome.rows],
     }

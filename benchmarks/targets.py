@@ -35,7 +35,16 @@ class Target:
 
 
 def targets(results: Results, size: Size) -> list[Target]:
-    """Every target; ratios are how many times faster sojourn is."""
+    """Every target of the workloads that ran; ratios are how many times better sojourn is."""
+    return [
+        target
+        for workload, part in _PARTS.items()
+        if results.of(workload)
+        for target in part(results, size)
+    ]
+
+
+def _request_timeouts(results: Results, size: Size) -> list[Target]:
     n = count(size.timers)
 
     def faster(ours: str, theirs: str, name: str = "total_ms") -> float | None:
@@ -43,15 +52,10 @@ def targets(results: Results, size: Size) -> list[Target]:
         other = results.number("request-timeouts", n, theirs, name)
         return other / mine if mine and other else None
 
-    def purgatory(scenario: str, theirs: str) -> float | None:
-        mine = results.number("purgatory", scenario, "purgatory", "ops_per_s")
-        other = results.number("purgatory", scenario, theirs, "ops_per_s")
-        return mine / other if mine and other else None
-
     found = [
         Target(f"{n} request timeouts, Timer vs asyncio", 8, "×", faster("timer", "asyncio")),
     ]
-    for theirs, label in (("kafka", "Kafka"), ("kafka-presized", "Kafka, heap pre-sized")):
+    for theirs, label in _KAFKAS:
         found += [
             Target(f"{n} request timeouts, Timer vs {label}", 1.3, "×", faster("timer", theirs)),
             Target(f"add, Timer vs {label}", 1.5, "×", faster("timer", theirs, "add_ns")),
@@ -66,18 +70,86 @@ def targets(results: Results, size: Size) -> list[Target]:
             1.5, "×", faster("timer-system", "kafka-system", "add_ns"),
         )
     )  # fmt: skip
-    for scenario in ("force 10k/s", "force 100k/s", "signal 10k/s", "signal 100k/s"):
-        for theirs, label in (("kafka", "Kafka"), ("kafka-presized", "Kafka, heap pre-sized")):
-            ratio = purgatory(scenario, theirs)
-            found.append(Target(f"purgatory, {scenario}, vs {label}", 0.8, "×", ratio))
-    found += _rows(results, size) + _stream(results, size) + _cluster(results, size)
-    memory = results.number("memory", f"{count(size.memory_timers)} timers", "timer", "bytes_each")
-    late = results.number("lateness", "10k/s, idle", "timer", "p99_ms")
-    found += [
-        Target("memory per pending TimerTask", 64, " B", memory, at_least=False),
-        Target("lateness p99, idle, 10k/s", 0.5, " ms", late, at_least=False),
-    ]
     return found
+
+
+def _purgatory(results: Results, _size: Size) -> list[Target]:
+    def faster(scenario: str, ours: str, theirs: str) -> float | None:
+        mine = results.number("purgatory", scenario, ours, "ops_per_s")
+        other = results.number("purgatory", scenario, theirs, "ops_per_s")
+        return mine / other if mine and other else None
+
+    tried = [
+        Target(f"{scenario}, vs {label}", 0.8, "×", faster(scenario, "purgatory", theirs))
+        for scenario in ("force 10k/s", "force 100k/s", "signal 10k/s", "signal 100k/s")
+        for theirs, label in _KAFKAS
+    ]
+    progress = [
+        Target(f"{scenario}, progress vs Kafka", 1.2, "×", faster(scenario, "progress", "kafka"))
+        for scenario in ("shared 10k/s", "shared 100k/s", "signal 10k/s", "signal 100k/s")
+    ]
+    return tried + progress
+
+
+def _one_key(results: Results, size: Size) -> list[Target]:
+    def signal_us(contender: str, n: int) -> float | None:
+        return results.number("one-key", f"{count(n)} not ready", contender, "signal_us")
+
+    found = [
+        Target(
+            f"one signal, {count(n)} not ready", 3, " µs", signal_us("progress", n), at_least=False
+        )
+        for n in size.waiters
+    ]
+    most = size.waiters[-1]
+    for theirs, label in (("purgatory", "check_and_complete"), ("kafka", "Kafka")):
+        mine, other = signal_us("progress", most), signal_us(theirs, most)
+        ratio = other / mine if mine and other else None
+        found.append(Target(f"one signal, {count(most)} not ready, vs {label}", 1_000, "×", ratio))
+    for order in ("in order", "shuffled"):
+        scenario = f"{count(size.waiters_one_by_one)} one by one, {order}"
+        rate = results.number("one-key", scenario, "progress", "completions_per_s")
+        found.append(Target(f"{scenario}, thousand/s", 500, "k", rate and rate / 1e3))
+    return found
+
+
+def _async_waits(results: Results, size: Size) -> list[Target]:
+    scenario = f"{count(size.async_waits)} waits"
+
+    def number(contender: str, name: str) -> float | None:
+        return results.number("async-waits", scenario, contender, name)
+
+    found = []
+    theirs = number("asyncio-timeout", "peak_mb")
+    for contender, label in (("aio-progress", "progress"), ("aio-purgatory", "predicate")):
+        mine = number(contender, "peak_mb")
+        share = mine / theirs if mine and theirs else None
+        each_us = number(contender, "each_us")
+        found += [
+            Target(f"{scenario}, {label}", 15, " µs each", each_us, at_least=False),
+            Target(f"{scenario}, {label}, memory vs timeout + dict", 1, "×", share, at_least=False),
+        ]
+    return found
+
+
+def _memory(results: Results, size: Size) -> list[Target]:
+    def bytes_each(of: str, contender: str) -> float | None:
+        scenario = f"{count(size.memory_timers)} {of}"
+        return results.number("memory", scenario, contender, "bytes_each")
+
+    return [
+        Target(f"memory per {what}", goal, " B", bytes_each(of, contender), at_least=False)
+        for what, goal, of, contender in (
+            ("pending TimerTask", 64, "timers", "timer"),
+            ("operation, 3 watch keys", 320, "operations", "purgatory"),
+            ("operation, 3 requirements", 320, "operations", "progress"),
+        )
+    ]
+
+
+def _lateness(results: Results, _size: Size) -> list[Target]:
+    late = results.number("lateness", "10k/s, idle", "timer", "p99_ms")
+    return [Target("lateness p99, idle, 10k/s", 0.5, " ms", late, at_least=False)]
 
 
 def _rows(results: Results, size: Size) -> list[Target]:
@@ -104,6 +176,13 @@ def _stream(results: Results, size: Size) -> list[Target]:
     ours = results.number("stream", n, "spark-stream", "rows_per_s")
     textbook = results.number("stream", n, "textbook", "rows_per_s")
     ratio = ours / textbook if ours and textbook else None
+    return [
+        Target(f"{n} streamed, vs state for each key and id", 15, "×", ratio),
+        Target(f"{n} streamed, thousand rows/s", 100, "k", ours and ours / 1e3),
+    ]
+
+
+def _steady(results: Results, size: Size) -> list[Target]:
     steady = f"{size.steady_batches} batches"
 
     def grown(name: str) -> float | None:
@@ -114,8 +193,6 @@ def _stream(results: Results, size: Size) -> list[Target]:
     return [
         Target(f"{steady}, time of a batch, last vs second quarter", 1.1, "×", grown("ms"), False),
         Target(f"{steady}, checkpoint, last vs second quarter", 1.1, "×", grown("mb"), False),
-        Target(f"{n} streamed, vs state for each key and id", 15, "×", ratio),
-        Target(f"{n} streamed, thousand rows/s", 100, "k", ours and ours / 1e3),
     ]
 
 
@@ -129,3 +206,18 @@ def _cluster(results: Results, size: Size) -> list[Target]:
         Target("cluster, thousand produced/s", 500, "k", produced and produced / 1e3),
         Target("cluster, thousand consumed/s", 180, "k", consumed and consumed / 1e3),
     ]
+
+
+_KAFKAS = (("kafka", "Kafka"), ("kafka-presized", "Kafka, heap pre-sized"))
+_PARTS = {
+    "request-timeouts": _request_timeouts,
+    "purgatory": _purgatory,
+    "one-key": _one_key,
+    "async-waits": _async_waits,
+    "memory": _memory,
+    "lateness": _lateness,
+    "rows": _rows,
+    "stream": _stream,
+    "steady": _steady,
+    "cluster": _cluster,
+}

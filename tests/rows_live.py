@@ -10,6 +10,7 @@ millisecond happens in this order:
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,52 @@ from sojourn.replay import rows
 
 if TYPE_CHECKING:
     from rows_traces import Trace
+
+
+News = Sequence[tuple[str, int]]
+"""Keys and offsets that are signalled in one millisecond."""
+
+
+class Stage:
+    """The clock, the purgatory, the progress of the keys, and what has ended so far."""
+
+    def __init__(self, start_ms: int) -> None:
+        self.clock = ManualClock(2 * start_ms)
+        self.purgatory = Purgatory(clock=self.clock)
+        self.progress: dict[str, int] = {}
+        self.parked: dict[str, Parked] = {}
+        self.ended: list[Row] = []
+
+    def move_keys(self, news: News) -> None:
+        for key, offset in news:
+            self.progress[key] = max(offset, self.progress.get(key, offset))
+
+    def submit(self, row: Row) -> None:
+        self.parked[row["id"]] = Parked(row, self)
+        keys = {item["key"] for item in row["requires"]}
+        self.purgatory.try_complete_else_watch(self.parked[row["id"]], keys)
+
+    def check_keys(self, news: News) -> None:
+        for key, _ in news:
+            self.purgatory.check_and_complete(key)
+
+    def cancel(self, id: str) -> None:
+        if id in self.parked and self.parked[id].cancel():
+            self.end(self.parked[id], "cancelled")
+
+    def end(self, operation: Parked, status: str) -> None:
+        row = operation.row
+        end_ms = self.clock.now_ms // 2
+        self.ended.append(
+            {
+                "id": row["id"],
+                "status": status,
+                "at_ms": end_ms,
+                "by_key": operation.by_key if status == "completed" else None,
+                "waited_ms": end_ms - row["submitted_ms"],
+                **extras(row),
+            }
+        )
 
 
 class Parked(DelayedOperation):
@@ -48,30 +95,7 @@ class Parked(DelayedOperation):
         self.stage.end(self, "expired" if self.is_expired else "completed")
 
 
-class Stage:
-    """The clock, the progress of the keys, and what has ended so far."""
-
-    def __init__(self, start_ms: int) -> None:
-        self.clock = ManualClock(2 * start_ms)
-        self.progress: dict[str, int] = {}
-        self.ended: list[Row] = []
-
-    def end(self, operation: Parked, status: str) -> None:
-        row = operation.row
-        end_ms = self.clock.now_ms // 2
-        self.ended.append(
-            {
-                "id": row["id"],
-                "status": status,
-                "at_ms": end_ms,
-                "by_key": operation.by_key if status == "completed" else None,
-                "waited_ms": end_ms - row["submitted_ms"],
-                **extras(row),
-            }
-        )
-
-
-def resolve(trace: Trace) -> Answer:
+def resolve(trace: Trace, stage_for: type[Stage] = Stage) -> Answer:
     operations, signals, cancels = trace.tables()
     wanted = rows.check_operations(operations)
     first = rows.first_of_duplicates(wanted.ids, wanted.submitted_ms)
@@ -96,24 +120,18 @@ def resolve(trace: Trace) -> Answer:
     last_ms = trace.until_ms
     if last_ms is None:
         last_ms = int(np.max(deadlines_ms, initial=moments[-1]))
-    stage = Stage(moments[0])
-    parked: dict[str, Parked] = {}
-    with Purgatory(clock=stage.clock) as purgatory:
+    stage = stage_for(moments[0])
+    with stage.purgatory:
         for now_ms in moments:
             if now_ms > last_ms:
                 break
             stage.clock.advance(2 * now_ms - stage.clock.now_ms)
-            for key, offset in news.get(now_ms, ()):
-                stage.progress[key] = max(offset, stage.progress.get(key, offset))
+            stage.move_keys(news.get(now_ms, ()))
             for row in submissions.get(now_ms, ()):
-                parked[row["id"]] = Parked(row, stage)
-                keys = {item["key"] for item in row["requires"]}
-                purgatory.try_complete_else_watch(parked[row["id"]], keys)
-            for key, _ in news.get(now_ms, ()):
-                purgatory.check_and_complete(key)
+                stage.submit(row)
+            stage.check_keys(news.get(now_ms, ()))
             for id in dropped.get(now_ms, ()):
-                if id in parked and parked[id].cancel():
-                    stage.end(parked[id], "cancelled")
+                stage.cancel(id)
         stage.clock.advance(max(0, 2 * last_ms + 1 - stage.clock.now_ms))
 
     ended = {row["id"] for row in stage.ended}

@@ -21,6 +21,7 @@ import pytest
 import rows_arrivals
 import rows_live
 import rows_oracle
+import rows_progress
 import spark_fixtures
 from rows_oracle import Answer, Row
 from rows_traces import Trace, random_trace
@@ -128,6 +129,8 @@ def by_spark_streaming(trace: Trace) -> Answer:
 EVERYTHING = (Traces(range(300), 300), Traces(range(1000, 1001), 20_000, span_ms=5000))
 # Clocks do not reach the ends of 64 bits.
 MODEST = (Traces(range(350), 300, extremes=False),)
+# The same, and one in which thousands wait for one key.
+DEEP = (*MODEST, Traces(range(1000, 1001), 20_000, span_ms=5000, extremes=False))
 # A job of Spark's takes its time, however small it is.
 FEW = (Traces(range(5), 300), Traces(range(1000, 1006), 20_000, span_ms=5000))
 # Where rows come in no order, none arrives first.
@@ -148,11 +151,12 @@ LARGE = (
 )
 
 ENGINES = [
-    Engine("replay", by_replay, EVERYTHING),
+    Engine("replay", by_replay, (*EVERYTHING, *DEEP)),
     Engine("spark's stages, in process", by_spark_stages, EVERYTHING),
     Engine("spark batch", by_spark_batch, FEW),
     Engine("spark streaming", by_spark_streaming, LARGE, tells_condition=False),
     Engine("purgatory", rows_live.resolve, MODEST, tells_condition=False),
+    Engine("progress", rows_progress.resolve, DEEP, tells_condition=False),
     Engine("engine", rows_arrivals.resolve, UNORDERED, tells_condition=False),
 ]
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import weakref
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from models import corners
 
 import sojourn
 from sojourn import TimerTask, TimingWheel
@@ -17,8 +22,6 @@ from sojourn.errors import AlreadyWaiting, Reentered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from conftest import FreshPython
 
 CENTURY_MS = 3_155_760_000_000
 
@@ -263,33 +266,17 @@ def test_centuries_are_waited_for_to_the_millisecond() -> None:
     assert wheel.advance(500 * CENTURY_MS) == [task]
 
 
-def test_the_longest_wait_there_is_works(fresh_python: FreshPython) -> None:
-    """In an interpreter of its own, because a wheel that does not stop would stop us too."""
-    done = fresh_python(
-        "from sojourn import TimerTask, TimingWheel, DeadlineWheel\n"
-        "limit = 2**61 - 1\n"
-        "for size in (2, 3, 7, 20, 64):\n"
-        "    wheel, task = TimingWheel(1, size, -limit), TimerTask(0)\n"
-        "    assert wheel.add(task, limit)\n"
-        "    assert wheel.advance(limit - 1) == []\n"
-        "    assert wheel.advance(limit) == [task]\n"
-        "    deadlines = DeadlineWheel(1, size, -limit)\n"
-        "    last, first, middle = deadlines.add_many([limit, -limit, limit - 1])\n"
-        "    assert list(deadlines.advance(limit - 1)) == [first, middle]\n"
-        "    assert list(deadlines.advance(limit)) == [last]\n"
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_the_longest_ticks_there_are_work(fresh_python: FreshPython) -> None:
-    done = fresh_python(
-        "from sojourn import TimerTask, TimingWheel\n"
-        "limit = 2**61 - 1\n"
-        "for tick in (2**40, 2**60, limit - 1, limit):\n"
-        "    wheel, task = TimingWheel(tick, 20, -limit), TimerTask(0)\n"
-        "    assert wheel.add(task, limit)\n"
-        "    assert wheel.advance(limit - limit % tick - 1) == []\n"
-        "    assert wheel.advance(limit - limit % tick) == [task]\n"
+@pytest.mark.parametrize(("size", "programs"), [(2, 100), (3, 100), (20, 100), (2**20, 10)])
+def test_programs_at_the_ends_of_all_time_do_what_the_naive_wheel_does(
+    size: int, programs: int
+) -> None:
+    done = subprocess.run(
+        [sys.executable, str(Path(corners.__file__)), str(size), str(programs)],
+        env=os.environ | ({} if sojourn.compiled else {"SOJOURN_PURE": "1"}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -14,8 +14,10 @@ except ImportError:  # pragma: no cover - depends on what is installed
 
 import time
 import weakref
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from sojourn._alike import already_initialised, not_copied, not_initialised, start_out
+from sojourn._guard import GUARD
 from sojourn.errors import OutOfRange
 
 if cython.compiled:
@@ -38,19 +40,19 @@ class Driven:
 
     __slots__ = ()
 
-    def next_ms(self) -> int:
+    def _sj_next_ms(self) -> int:
         """When the wheel next needs turning; EMPTY when nothing waits."""
         return EMPTY
 
-    def turn(self) -> int:
+    def _sj_turn(self) -> int:
         """Move what is due by now from the wheel to the ready list; return buckets expired."""
         return 0
 
-    def has_ready(self) -> bool:
+    def _sj_has_ready(self) -> bool:
         """Say whether anything stands in the ready list that nobody has been asked to run."""
         return False
 
-    def run_ready(self) -> None:
+    def _sj_run_ready(self) -> None:
         """Run what is ready, in order."""
 
     def __len__(self) -> int:
@@ -69,7 +71,8 @@ class Driver(Protocol):
     def close(self, finish: bool, wait: bool) -> None:
         """Run what is ready, then stop, once nothing waits any more if `finish`.
 
-        With `wait` it returns when that has happened, unless called from inside a task.
+        With `wait` it returns when that has happened, unless called from inside a task. A driver
+        that cannot `finish` by itself raises `OutOfRange`, and the timer stays open.
         """
 
 
@@ -108,16 +111,24 @@ class ManualClock:
     purgatories on this clock; while something runs, the clock shows that thing's own deadline.
     """
 
-    __slots__ = ("_drivers", "_now_ms")
+    __slots__ = ("_sj_drivers", "_sj_now_ms")
+
+    _sj_now_ms: int
+    _sj_drivers: list[weakref.ref[_ByHand]]  # in the order they came; replaced, never changed
 
     def __init__(self, start_ms: int = 0) -> None:
-        self._now_ms = _checked_time(start_ms, "start_ms")
-        self._drivers: list[weakref.ref[_ByHand]] = []  # in the order they came
+        before: Any = self._sj_drivers
+        if before is not None:
+            raise already_initialised(self)
+        self._sj_now_ms = _checked_time(start_ms, "start_ms")
+        self._sj_drivers = []
 
     @property
     def now_ms(self) -> int:
         """The time this clock shows, in milliseconds."""
-        return self._now_ms
+        if self._sj_drivers is None:
+            raise not_initialised(self)
+        return self._sj_now_ms
 
     def now_ns(self) -> int:
         """The same in nanoseconds."""
@@ -125,43 +136,67 @@ class ManualClock:
 
     def advance(self, ms: int) -> None:
         """Move time forward by `ms`, running everything that falls due on the way."""
+        if self._sj_drivers is None:
+            raise not_initialised(self)
         ms = checked_ms(ms, "ms")
         if ms < 0:
             raise OutOfRange(f"ms must be ≥ 0, got {ms}; time does not go back, make a new clock")
-        self._advance_to(_checked_time(self._now_ms + ms, "the new time"))
+        self._sj_advance_to(_checked_time(self._sj_now_ms + ms, "the new time"))
 
     def drive(self, timer: Timer) -> Driver:
+        """Turn the timer whenever this clock is advanced."""
+        if self._sj_drivers is None:
+            raise not_initialised(self)
         driver = _ByHand(timer)
-        self._drivers = [known for known in self._drivers if known() is not None]
-        self._drivers.append(weakref.ref(driver))
-        return driver
+        known = weakref.ref(driver)
+        while True:
+            before = self._sj_drivers
+            after = [other for other in before if other() is not None]
+            after.append(known)
+            if self._sj_replace(before, after):
+                return driver
 
     def __repr__(self) -> str:
-        return f"<ManualClock now_ms={self.now_ms}>"
+        shows = " not initialised" if self._sj_drivers is None else f" now_ms={self._sj_now_ms}"
+        return f"<{type(self).__name__}{shows}>"
 
-    def _advance_to(self, target_ms: int) -> None:
+    def __reduce__(self) -> Any:
+        raise not_copied(self)
+
+    def _sj_advance_to(self, target_ms: int) -> None:
         while True:
             # The earliest moment at which a timer on this clock needs turning. What a task that
             # advanced the clock, or was interrupted, left ready comes before.
             next_ms = EMPTY
             first = None
-            for known in self._drivers:
+            drivers = self._sj_drivers
+            for known in drivers:
                 driver = known()
                 if driver is not None:
                     driver.run()
-                    at_ms = driver.timer.next_ms()
+                    at_ms = driver.timer._sj_next_ms()
                     if at_ms < next_ms:
                         next_ms = at_ms
                         first = driver
+            if self._sj_drivers is not drivers:  # somebody has made a timer meanwhile
+                continue
             if first is None or next_ms > target_ms:
                 break
-            self._move_to(next_ms)
+            self._sj_move_to(next_ms)
             first.turn()
-        self._move_to(target_ms)
+        self._sj_move_to(target_ms)
 
-    def _move_to(self, now_ms: int) -> None:
-        if now_ms > self._now_ms:  # a task may have moved it further
-            self._now_ms = now_ms
+    # The atomic steps.
+
+    def _sj_move_to(self, now_ms: int) -> None:
+        if now_ms > self._sj_now_ms:  # a task may have moved it further
+            self._sj_now_ms = now_ms
+
+    def _sj_replace(self, before: list[Any], after: list[Any]) -> bool:
+        if self._sj_drivers is not before:
+            return False
+        self._sj_drivers = after
+        return True
 
 
 def _checked_time(ms: int, name: str) -> int:
@@ -183,7 +218,7 @@ class _ByHand:
         self._running = False
 
     def turn(self) -> None:
-        self.timer.turn()
+        self.timer._sj_turn()
         self.run()
 
     def wake(self) -> None:
@@ -204,9 +239,19 @@ class _ByHand:
         self.run()
 
     def run(self) -> None:
-        while self.timer.has_ready():
+        while self.timer._sj_has_ready():
             before, self._running = self._running, True
             try:
-                self.timer.run_ready()
+                self.timer._sj_run_ready()
             finally:
                 self._running = before
+
+
+def runs_at_once(driver: Any) -> bool:
+    """Whether the driver, when woken, runs what is ready in the thread that wakes it."""
+    return isinstance(driver, _ByHand)
+
+
+if not cython.compiled:
+    start_out(ManualClock, _sj_now_ms=0, _sj_drivers=None)
+    GUARD.protect(ManualClock, "_sj_move_to", "_sj_replace")

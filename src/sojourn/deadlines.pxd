@@ -14,45 +14,90 @@ cdef long long _ONE_GENERATION
 cdef long long _MOST
 cdef long long _FAR
 cdef long long _NEAR
+cdef long long _TOO_SMALL
 
 
 cdef class DeadlineWheel:
-    cdef Levels _levels
-    cdef object _store
-    cdef long long[::1] _slots
-    cdef object _list_ends
-    cdef long long[::1] _ends
-    cdef object _handed_out
-    cdef long long[::1] _counter
-    cdef long long _due
-    cdef long long _waiting
-    cdef long long _used
-    cdef long long _free
+    cdef Levels _sj_levels
+    cdef object _sj_store
+    cdef long long* _sj_slots
+    cdef long long _sj_room
+    cdef long long[::1] _sj_ends
+    cdef long long _sj_waiting
+    cdef long long _sj_used
+    cdef long long _sj_retired
+    cdef long long _sj_free
 
-    @cython.locals(n="long long", slot="long long")
-    cdef int _add(self, const long long[:] deadlines_ms, long long[::1] handles) except -1
+    @cython.locals(latest_ms="long long")
+    cdef int _sj_add_all(self, const long long[:] deadlines_ms, long long[::1] handles) except -1
 
-    @cython.locals(n="long long", slot="long long", tag="long long", cancelled="long long")
-    cdef long long _cancel(self, const long long[:] handles) except -1
+    @cython.locals(needed="long long", levels=Levels, larger=Levels)
+    cdef int _sj_make_room(self, long long count, long long latest_ms) except -1
 
-    @cython.locals(bucket="long long", slot="long long", after="long long", due_ms="long long")
-    cdef object _advance(self, long long now_ms)
+    @cython.locals(room="long long")
+    cdef int _sj_grow(self, long long needed) except -1
+
+    @cython.locals(n="long long")
+    cdef int _sj_replace_levels(self, Levels levels, Levels larger, long long[::1] ends) except -1
+
+    @cython.locals(
+        n="long long", slot="long long", needed="long long", deadline_ms="long long"
+    )
+    cdef bint _sj_add(
+        self, const long long[:] deadlines_ms, long long latest_ms, long long[::1] handles
+    ) except -1
+
+    @cython.locals(
+        n="long long",
+        handle="long long",
+        slot="long long",
+        tag="long long",
+        free="long long",
+        after="long long",
+        before="long long",
+        cancelled="long long",
+    )
+    cdef long long _sj_cancel(self, const long long[:] handles) noexcept
+
+    @cython.locals(
+        bucket="long long",
+        slot="long long",
+        after="long long",
+        due="long long",
+        due_ms="long long",
+    )
+    cdef long long _sj_advance(self, long long now_ms, long long[::1] handles) noexcept
 
     @cython.locals(bucket="long long")
-    cdef long long _next_ms(self) except? -1
+    cdef long long _sj_next_ms(self) noexcept
 
-    cdef int _hand_out(self, long long slot) except -1
+    cdef bint _sj_is_due(self, long long now_ms) noexcept
 
-    @cython.locals(needed="long long", room="long long", size="long long")
-    cdef int _reserve(self, long long count) except -1
-
-    @cython.locals(bucket="long long")
-    cdef long long _list_for(self, long long deadline_ms) except -1
+    @cython.locals(slot="long long")
+    cdef long long _sj_take_slot(self) noexcept
 
     @cython.locals(tail="long long")
-    cdef int _link(self, long long slot, long long number) except -1
+    cdef void _sj_link(self, long long slot, long long number) noexcept
 
     @cython.locals(number="long long", after="long long", before="long long")
-    cdef int _unlink(self, long long slot) except -1
+    cdef void _sj_unlink(self, long long slot) noexcept
 
-    cdef int _release(self, long long slot) except -1
+    @cython.locals(tag="long long")
+    cdef void _sj_release(self, long long slot) noexcept
+
+    @cython.locals(
+        slot="long long",
+        number="long long",
+        after="long long",
+        before="long long",
+        tag="long long",
+    )
+    cdef void _sj_put_back(self, long long free) noexcept
+
+
+@cython.locals(n="long long", latest_ms="long long", deadline_ms="long long")
+cdef long long _latest(const long long[:] deadlines_ms) except? -1
+
+cdef object _list_ends(Levels levels)
+cdef object _array(long long count)
+cdef object _shortened(object integers, long long count)

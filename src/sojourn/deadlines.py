@@ -9,11 +9,15 @@ four words each:
     +-----------+---------+---------+---------+    tag: generation and list, see below
 
 A free slot's `after` is the next free slot. A handle is the slot and the slot's generation, which
-grows each time the slot is let go of, so a handle that outlived its timer is recognised:
+grows each time the slot is released, so a handle that outlived its timer is recognised:
 
     handle = generation * 2**32 + slot          tag = generation * 2**32 + list + 1, or + 0 if free
 
-List 0 holds what is due and not yet handed out; list n + 1 is bucket n.
+A slot that has been through all its generations is not used again. List 0 holds what is due and
+not yet handed out; list n + 1 is bucket n.
+
+No atomic step makes an object. One that finds too few levels, or too little room for its answer,
+changes nothing and says so; its caller makes what is missing, and tries again.
 """
 
 from __future__ import annotations
@@ -26,15 +30,19 @@ except ImportError:  # pragma: no cover - depends on what is installed
 from array import array
 from typing import Any
 
+from sojourn._alike import already_initialised, not_copied, not_initialised, start_out
 from sojourn._guard import GUARD
 
 if cython.compiled:
+    from cython.cimports.cpython.array import clone
+    from cython.cimports.cpython.array import resize as cut
+    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING as start_of
     from cython.cimports.cpython.bytearray import PyByteArray_Resize as resize
     from cython.cimports.sojourn._prefetch import prefetch
-    from cython.cimports.sojourn.levels import EMPTY, Levels
+    from cython.cimports.sojourn.levels import EMPTY, Levels, numbers
     from cython.cimports.sojourn.millis import LIMIT_MS
 else:
-    from sojourn.levels import EMPTY, Levels
+    from sojourn.levels import EMPTY, Levels, numbers
     from sojourn.millis import LIMIT_MS
 
 from sojourn.errors import OutOfRange, WrongType
@@ -46,11 +54,13 @@ if not cython.compiled:  # which has them as constants of C, in the .pxd
     _BEFORE = 2
     _TAG = 3
 _LOW = 2**32 - 1
-_HIGH = 2**63 - 2**32
+_HIGH = 2**63 - 2**32  # also the tag of a free slot that has been through all generations
 _ONE_GENERATION = 2**32
 _MOST = 2**31 - 1
 _FAR = 24  # handles ahead, when their slots are asked for
 _NEAR = 12  # handles ahead, when the neighbours of those slots are
+_TOO_SMALL = -1
+_INTEGERS = array("q")
 
 
 class DeadlineWheel:
@@ -62,222 +72,357 @@ class DeadlineWheel:
     """
 
     __slots__ = (
-        "_counter",
-        "_due",
-        "_ends",
-        "_free",
-        "_handed_out",
-        "_levels",
-        "_list_ends",
-        "_slots",
-        "_store",
-        "_used",
-        "_waiting",
+        "_sj_ends",
+        "_sj_free",
+        "_sj_levels",
+        "_sj_retired",
+        "_sj_room",
+        "_sj_slots",
+        "_sj_store",
+        "_sj_used",
+        "_sj_waiting",
     )
 
+    _sj_levels: Levels
+    _sj_store: bytearray
+    _sj_slots: memoryview  # into the store; compiled, an address
+    _sj_room: int  # slots in the store
+    _sj_used: int  # those that have ever been used
+    _sj_waiting: int
+    _sj_retired: int  # those that are free and will not be used again
+    _sj_free: int  # the first that is free, or -1
+    _sj_ends: memoryview  # of list n: first slot at 2n, last at 2n + 1
+
     def __init__(self, tick_ms: int = 1, wheel_size: int = 20, start_ms: int = 0) -> None:
-        self._levels = Levels(*checked_shape(tick_ms, wheel_size, start_ms))
-        self._store = bytearray()
-        self._slots = memoryview(self._store).cast("q")
-        self._list_ends = array("q", [-1, -1])
-        self._ends = memoryview(self._list_ends)  # of list n: first slot at 2n, last at 2n + 1
-        self._handed_out = array("q")
-        self._counter = memoryview(self._handed_out)  # where what is due is laid out
-        self._due = 0
-        self._waiting = 0
-        self._used = 0
-        self._free = -1
+        before: Any = self._sj_levels
+        if before is not None:
+            raise already_initialised(self)
+        levels = Levels(*checked_shape(tick_ms, wheel_size, start_ms))
+        self._sj_store = bytearray()
+        if not cython.compiled:
+            self._sj_slots = memoryview(self._sj_store).cast("q")
+        self._sj_room = 0
+        self._sj_used = 0
+        self._sj_waiting = 0
+        self._sj_retired = 0
+        self._sj_free = -1
+        self._sj_ends = _list_ends(levels)
+        self._sj_levels = levels
 
     def add_many(self, deadlines_ms: Any) -> array[int]:
         """Put in a timer for each deadline; return their handles, in the same order.
 
         One whose deadline has passed is handed out by the next `advance`.
         """
+        if self._sj_levels is None:
+            raise not_initialised(self)
         deadlines = _integers(deadlines_ms, "deadlines_ms")
-        handles = array("q", [0]) * len(deadlines)
+        handles = _array(len(deadlines))
         if handles:
-            self._add(deadlines, memoryview(handles))
+            self._sj_add_all(deadlines, memoryview(handles))
         return handles
 
     def cancel_many(self, handles: Any) -> int:
         """Take out the timers of these handles; return how many were still waiting.
 
-        A handle whose timer is gone already is passed over.
+        A handle whose timer is gone already is passed over. A number that this wheel never gave
+        out raises `OutOfRange`, and nothing is cancelled.
         """
+        if self._sj_levels is None:
+            raise not_initialised(self)
         known = _integers(handles, "handles")
-        return self._cancel(known) if len(known) else 0
+        cancelled = self._sj_cancel(known) if len(known) else 0
+        if cancelled < 0:
+            n = -1 - cancelled
+            raise OutOfRange(
+                f"handles[{n}] is {known[n]}, which this wheel never gave out; "
+                "nothing was cancelled"
+            )
+        return cancelled
 
     def advance(self, now_ms: int) -> array[int]:
         """Move time to `now_ms`; return the handles of what became due, earlier ticks first."""
-        return self._advance(checked_ms(now_ms, "now_ms"))
+        if self._sj_levels is None:
+            raise not_initialised(self)
+        now_ms = checked_ms(now_ms, "now_ms")
+        while self._sj_is_due(now_ms):
+            handles = _array(self._sj_waiting)  # what is not written to costs nothing
+            due = self._sj_advance(now_ms, memoryview(handles))
+            if due != _TOO_SMALL:
+                return _shortened(handles, due)
+        return _array(0)
 
     def __len__(self) -> int:
-        return self._waiting
+        if self._sj_levels is None:
+            raise not_initialised(self)
+        return self._sj_waiting
 
     @property
     def next_expiration_ms(self) -> int | None:
         """When the next bucket in use expires; None when nothing waits."""
-        next_ms = self._next_ms()
+        if self._sj_levels is None:
+            raise not_initialised(self)
+        next_ms = self._sj_next_ms()
         return None if next_ms == EMPTY else next_ms
 
     def __repr__(self) -> str:
-        return f"<DeadlineWheel waiting={self._waiting}>"
+        waits = " not initialised" if self._sj_levels is None else f" waiting={self._sj_waiting}"
+        return f"<{type(self).__name__}{waits}>"
 
-    # The atomic steps.
+    def __reduce__(self) -> Any:
+        raise not_copied(self)
 
-    def _add(self, deadlines_ms: memoryview, handles: memoryview) -> None:
-        for n in range(len(deadlines_ms)):
-            if not -LIMIT_MS <= deadlines_ms[n] <= LIMIT_MS:
-                checked_ms(deadlines_ms[n], f"deadlines_ms[{n}]")
-        self._reserve(len(deadlines_ms))
-        for n in range(len(deadlines_ms)):
-            if self._free >= 0:
-                slot = self._free
-                self._free = self._slots[slot * _WORDS + _AFTER]
+    # Outside any step.
+
+    def _sj_add_all(self, deadlines_ms: memoryview, handles: memoryview) -> None:
+        latest_ms = _latest(deadlines_ms)
+        while not self._sj_add(deadlines_ms, latest_ms, handles):
+            self._sj_make_room(len(deadlines_ms), latest_ms)
+
+    def _sj_make_room(self, count: int, latest_ms: int) -> None:
+        """Make room for `count` more, of which the latest is due then."""
+        needed = self._sj_waiting + self._sj_retired + count
+        if needed > _MOST:
+            raise OutOfRange(f"a DeadlineWheel holds at most {_MOST} timers; use a second one")
+        self._sj_grow(needed)
+        if latest_ms >= self._sj_levels.end_ms():
+            levels = self._sj_levels
+            larger = levels.spanning(latest_ms)
+            self._sj_replace_levels(levels, larger, _list_ends(larger))
+
+    # The atomic steps. They make no object.
+
+    def _sj_grow(self, needed: int) -> None:
+        """Have room for that many slots. A bytearray grows where it is, or moves as a whole."""
+        if needed > self._sj_room:
+            room = min(_MOST, max(needed, self._sj_room + self._sj_room // 8))
+            if cython.compiled:
+                resize(self._sj_store, 8 * _WORDS * room)  # without filling it
+                self._sj_slots = cython.cast("long long *", start_of(self._sj_store))
             else:
-                slot = self._used
-                self._used += 1
-                self._slots[slot * _WORDS + _TAG] = 0  # fresh room holds anything
-            self._slots[slot * _WORDS] = deadlines_ms[n]
-            handles[n] = (self._slots[slot * _WORDS + _TAG] & _HIGH) | slot
-            self._link(slot, self._list_for(deadlines_ms[n]))
-        self._waiting += len(deadlines_ms)
+                self._sj_store = self._sj_store + bytes(8 * _WORDS * room - len(self._sj_store))
+                self._sj_slots = memoryview(self._sj_store).cast("q")
+            self._sj_room = room
 
-    def _cancel(self, handles: memoryview) -> int:
-        for n in range(len(handles)):
-            if handles[n] < 0 or (handles[n] & _LOW) >= self._used:
-                raise OutOfRange(
-                    f"handles[{n}] is {handles[n]}, which this wheel never gave out; "
-                    "nothing was cancelled"
-                )
+    def _sj_replace_levels(self, levels: Levels, larger: Levels, ends: memoryview) -> None:
+        """Go on with the larger levels, unless they have been replaced meanwhile."""
+        if self._sj_levels is levels:
+            larger.take_over(levels)
+            for n in range(len(self._sj_ends)):
+                ends[n] = self._sj_ends[n]
+            self._sj_ends = ends
+            self._sj_levels = larger
+
+    def _sj_add(self, deadlines_ms: memoryview, latest_ms: int, handles: memoryview) -> bool:
+        """Put the timers in; False if there is too little room."""
+        needed = self._sj_waiting + self._sj_retired + len(deadlines_ms)
+        if needed > self._sj_room or latest_ms >= self._sj_levels.end_ms():
+            return False
+        for n in range(len(deadlines_ms)):
+            # They were looked at before. Whoever has changed them since, without the GIL, gets
+            # other deadlines, and does no further harm.
+            deadline_ms = deadlines_ms[n]
+            if deadline_ms > latest_ms:
+                deadline_ms = latest_ms
+            elif deadline_ms < -LIMIT_MS:
+                deadline_ms = -LIMIT_MS
+            slot = self._sj_take_slot()
+            self._sj_slots[slot * _WORDS] = deadline_ms
+            handles[n] = (self._sj_slots[slot * _WORDS + _TAG] & _HIGH) | slot
+            self._sj_link(slot, self._sj_levels.place(deadline_ms) + 1)
+        self._sj_waiting += len(deadlines_ms)
+        return True
+
+    def _sj_cancel(self, handles: memoryview) -> int:
+        """Take them out and count them; or, if the n-th was never given out, return -1 - n."""
         cancelled = 0
+        free = self._sj_free
         for n in range(len(handles)):
             if cython.compiled:  # ask for the memory of slots and neighbours in good time
                 if n + _FAR < len(handles):
                     slot = handles[n + _FAR] & _LOW
-                    prefetch(cython.address(self._slots[slot * _WORDS]))
+                    prefetch(cython.address(self._sj_slots[slot * _WORDS]))
                 if n + _NEAR < len(handles):
                     slot = handles[n + _NEAR] & _LOW
-                    prefetch(
-                        cython.address(self._slots[self._slots[slot * _WORDS + _AFTER] * _WORDS])
-                    )
-                    prefetch(
-                        cython.address(self._slots[self._slots[slot * _WORDS + _BEFORE] * _WORDS])
-                    )
-            slot = handles[n] & _LOW
-            tag = self._slots[slot * _WORDS + _TAG]
-            if (tag & _HIGH) == (handles[n] & _HIGH) and tag & _LOW:
-                self._unlink(slot)
-                self._release(slot)
+                    if slot < self._sj_used:
+                        after = self._sj_slots[slot * _WORDS + _AFTER]
+                        before = self._sj_slots[slot * _WORDS + _BEFORE]
+                        prefetch(cython.address(self._sj_slots[after * _WORDS]))
+                        prefetch(cython.address(self._sj_slots[before * _WORDS]))
+            handle = handles[n]
+            slot = handle & _LOW
+            if handle < 0 or slot >= self._sj_used:
+                self._sj_put_back(free)
+                return -1 - n
+            tag = self._sj_slots[slot * _WORDS + _TAG]
+            # Generations are compared through handles: a tag has the slot's list in place of it.
+            if (tag & _HIGH) == (handle & _HIGH) and tag & _LOW:
+                self._sj_unlink(slot)
+                self._sj_release(slot)
                 cancelled += 1
+            elif (handle & _HIGH) >= (tag & _HIGH):  # a generation that is yet to come
+                self._sj_put_back(free)
+                return -1 - n
         return cancelled
 
-    def _advance(self, now_ms: int) -> array[int]:
-        self._due = 0
-        while self._ends[0] >= 0:
-            slot = self._ends[0]
-            self._unlink(slot)
-            self._hand_out(slot)
+    def _sj_advance(self, now_ms: int, handles: memoryview) -> int:
+        """Hand out what is due and count it; if there may be too little room, _TOO_SMALL."""
+        if len(handles) < self._sj_waiting:
+            return _TOO_SMALL
+        due = 0
+        slot = self._sj_ends[0]
+        self._sj_ends[0] = -1
+        self._sj_ends[1] = -1
+        while slot >= 0:
+            after = self._sj_slots[slot * _WORDS + _AFTER]
+            handles[due] = (self._sj_slots[slot * _WORDS + _TAG] & _HIGH) | slot
+            due += 1
+            self._sj_release(slot)
+            slot = after
         while True:
-            bucket = self._levels.take(now_ms)
+            bucket = self._sj_levels.take(now_ms)
             if bucket < 0:
-                break
-            due_ms = self._levels.due_ms()
-            slot = self._ends[2 * (bucket + 1)]
-            self._ends[2 * (bucket + 1)] = -1
-            self._ends[2 * (bucket + 1) + 1] = -1
+                return due
+            due_ms = self._sj_levels.due_ms()
+            slot = self._sj_ends[2 * (bucket + 1)]
+            self._sj_ends[2 * (bucket + 1)] = -1
+            self._sj_ends[2 * (bucket + 1) + 1] = -1
             while slot >= 0:
-                after = self._slots[slot * _WORDS + _AFTER]
-                if self._slots[slot * _WORDS] < due_ms:
-                    self._hand_out(slot)
+                after = self._sj_slots[slot * _WORDS + _AFTER]
+                if self._sj_slots[slot * _WORDS] < due_ms:
+                    handles[due] = (self._sj_slots[slot * _WORDS + _TAG] & _HIGH) | slot
+                    due += 1
+                    self._sj_release(slot)
                 else:
-                    self._link(slot, self._list_for(self._slots[slot * _WORDS]))
+                    self._sj_link(slot, self._sj_levels.place(self._sj_slots[slot * _WORDS]) + 1)
                 slot = after
-        return self._handed_out[: self._due]
 
-    def _next_ms(self) -> int:
-        if self._ends[0] >= 0:
-            return self._levels.currents_ms[0]
+    def _sj_next_ms(self) -> int:
+        if self._sj_ends[0] >= 0:
+            return self._sj_levels.currents_ms[0]
         while True:
-            bucket = self._levels.first()
+            bucket = self._sj_levels.first()
             if bucket < 0:
                 return EMPTY
-            if self._ends[2 * (bucket + 1)] >= 0:
-                return self._levels.earliest_ms
-            self._levels.drop_first()
+            if self._sj_ends[2 * (bucket + 1)] >= 0:
+                return self._sj_levels.earliest_ms
+            self._sj_levels.drop_first()
 
     # The raw steps.
 
-    def _hand_out(self, slot: int) -> None:
-        """Put the handle of a slot that is in no list on the counter, and free the slot."""
-        if self._due == len(self._counter):
-            self._counter = memoryview(array("q"))
-            self._handed_out.frombytes(bytes(8 * max(1024, self._due)))
-            self._counter = memoryview(self._handed_out)
-        self._counter[self._due] = (self._slots[slot * _WORDS + _TAG] & _HIGH) | slot
-        self._due += 1
-        self._release(slot)
+    def _sj_is_due(self, now_ms: int) -> bool:
+        """Whether there is anything to hand out, or a bucket to expire."""
+        return self._sj_ends[0] >= 0 or self._sj_levels.earliest_ms <= now_ms
 
-    def _reserve(self, count: int) -> None:
-        """Make room for `count` more, so that filling cannot fail half way."""
-        needed = self._waiting + count
-        if needed > _MOST:
-            raise OutOfRange(f"a DeadlineWheel holds at most {_MOST} timers; use a second one")
-        room = len(self._slots) // _WORDS
-        if needed > room:
-            size = 8 * _WORDS * max(needed, room + room // 8)
-            self._slots = memoryview(array("q"))  # it grows while nobody looks into it
-            if cython.compiled:
-                resize(self._store, size)  # without filling it
-            else:
-                self._store += bytes(size - len(self._store))
-            self._slots = memoryview(self._store).cast("q")
+    def _sj_take_slot(self) -> int:
+        """Take a slot that is free; there must be one."""
+        while self._sj_free >= 0:
+            slot = self._sj_free
+            self._sj_free = self._sj_slots[slot * _WORDS + _AFTER]
+            if self._sj_slots[slot * _WORDS + _TAG] != _HIGH:
+                return slot
+        slot = self._sj_used
+        self._sj_used += 1
+        self._sj_slots[slot * _WORDS + _TAG] = 0  # fresh room holds anything
+        return slot
 
-    def _list_for(self, deadline_ms: int) -> int:
-        """The list for what is due then: 0 if it is due already."""
-        bucket = self._levels.place(deadline_ms)
-        if 2 * (bucket + 1) >= len(self._ends):  # a new level
-            self._ends = memoryview(array("q"))
-            self._list_ends.extend([-1, -1] * (bucket + 2 - len(self._list_ends) // 2))
-            self._ends = memoryview(self._list_ends)
-        return bucket + 1
-
-    def _link(self, slot: int, number: int) -> None:
+    def _sj_link(self, slot: int, number: int) -> None:
         """Put the slot at the end of a list."""
-        tail = self._ends[2 * number + 1]
-        self._ends[2 * number + 1] = slot
+        tail = self._sj_ends[2 * number + 1]
+        self._sj_ends[2 * number + 1] = slot
         if tail >= 0:
-            self._slots[tail * _WORDS + _AFTER] = slot
+            self._sj_slots[tail * _WORDS + _AFTER] = slot
         else:
-            self._ends[2 * number] = slot
-        self._slots[slot * _WORDS + _AFTER] = -1
-        self._slots[slot * _WORDS + _BEFORE] = tail
-        self._slots[slot * _WORDS + _TAG] = (self._slots[slot * _WORDS + _TAG] & _HIGH) | (
+            self._sj_ends[2 * number] = slot
+        self._sj_slots[slot * _WORDS + _AFTER] = -1
+        self._sj_slots[slot * _WORDS + _BEFORE] = tail
+        self._sj_slots[slot * _WORDS + _TAG] = (self._sj_slots[slot * _WORDS + _TAG] & _HIGH) | (
             number + 1
         )
 
-    def _unlink(self, slot: int) -> None:
-        """Take the slot out of its list."""
-        number = (self._slots[slot * _WORDS + _TAG] & _LOW) - 1
-        after = self._slots[slot * _WORDS + _AFTER]
-        before = self._slots[slot * _WORDS + _BEFORE]
+    def _sj_unlink(self, slot: int) -> None:
+        """Take the slot out of its list; its `before` still says where it was."""
+        number = (self._sj_slots[slot * _WORDS + _TAG] & _LOW) - 1
+        after = self._sj_slots[slot * _WORDS + _AFTER]
+        before = self._sj_slots[slot * _WORDS + _BEFORE]
         if before >= 0:
-            self._slots[before * _WORDS + _AFTER] = after
+            self._sj_slots[before * _WORDS + _AFTER] = after
         else:
-            self._ends[2 * number] = after
+            self._sj_ends[2 * number] = after
+            self._sj_slots[slot * _WORDS + _BEFORE] = -1 - number
         if after >= 0:
-            self._slots[after * _WORDS + _BEFORE] = before
+            self._sj_slots[after * _WORDS + _BEFORE] = before
         else:
-            self._ends[2 * number + 1] = before
+            self._sj_ends[2 * number + 1] = before
 
-    def _release(self, slot: int) -> None:
+    def _sj_release(self, slot: int) -> None:
         """Make the slot free, for a next generation."""
-        self._slots[slot * _WORDS + _AFTER] = self._free
-        self._slots[slot * _WORDS + _TAG] = (
-            self._slots[slot * _WORDS + _TAG] + _ONE_GENERATION
-        ) & _HIGH
-        self._free = slot
-        self._waiting -= 1
+        self._sj_slots[slot * _WORDS + _AFTER] = self._sj_free
+        tag = (self._sj_slots[slot * _WORDS + _TAG] & _HIGH) + _ONE_GENERATION
+        self._sj_slots[slot * _WORDS + _TAG] = tag
+        if tag == _HIGH:
+            self._sj_retired += 1
+        self._sj_free = slot
+        self._sj_waiting -= 1
+
+    def _sj_put_back(self, free: int) -> None:
+        """Undo cancelling, the last one first, until `free` is the first free slot again."""
+        while self._sj_free != free:
+            slot = self._sj_free
+            self._sj_free = self._sj_slots[slot * _WORDS + _AFTER]
+            before = self._sj_slots[slot * _WORDS + _BEFORE]
+            if before >= 0:
+                number = (self._sj_slots[before * _WORDS + _TAG] & _LOW) - 1
+                after = self._sj_slots[before * _WORDS + _AFTER]
+                self._sj_slots[before * _WORDS + _AFTER] = slot
+            else:
+                number = -1 - before
+                after = self._sj_ends[2 * number]
+                self._sj_ends[2 * number] = slot
+                self._sj_slots[slot * _WORDS + _BEFORE] = -1
+            if after >= 0:
+                self._sj_slots[after * _WORDS + _BEFORE] = slot
+            else:
+                self._sj_ends[2 * number + 1] = slot
+            self._sj_slots[slot * _WORDS + _AFTER] = after
+            tag = self._sj_slots[slot * _WORDS + _TAG]
+            if tag == _HIGH:
+                self._sj_retired -= 1
+            self._sj_slots[slot * _WORDS + _TAG] = tag - _ONE_GENERATION + number + 1
+            self._sj_waiting += 1
+
+
+def _latest(deadlines_ms: memoryview) -> int:
+    """Return the latest of the deadlines; they must all be in range."""
+    latest_ms = -LIMIT_MS
+    for n in range(len(deadlines_ms)):
+        deadline_ms = deadlines_ms[n]
+        if not -LIMIT_MS <= deadline_ms <= LIMIT_MS:
+            checked_ms(deadline_ms, f"deadlines_ms[{n}]")
+        if deadline_ms > latest_ms:
+            latest_ms = deadline_ms
+    return latest_ms
+
+
+def _list_ends(levels: Levels) -> memoryview:
+    """The ends of list 0 and of a list for each bucket, all empty."""
+    return numbers(2 * (1 + levels.count * levels.size), -1)
+
+
+def _array(count: int) -> array[int]:
+    """An array of that many integers. Compiled, it holds anything."""
+    if cython.compiled:
+        return clone(_INTEGERS, count, False)
+    return array("q", bytes(8 * count))
+
+
+def _shortened(integers: array[int], count: int) -> array[int]:
+    """The first `count` of the integers."""
+    if cython.compiled:
+        if count < len(integers):
+            cut(integers, count)
+        return integers
+    return integers[:count]
 
 
 def _integers(values: Any, name: str) -> memoryview:
@@ -301,4 +446,13 @@ def _integers(values: Any, name: str) -> memoryview:
 
 
 if not cython.compiled:
-    GUARD.protect(DeadlineWheel, "_add", "_cancel", "_advance", "_next_ms")
+    start_out(DeadlineWheel, _sj_levels=None)
+    GUARD.protect(
+        DeadlineWheel,
+        "_sj_grow",
+        "_sj_replace_levels",
+        "_sj_add",
+        "_sj_cancel",
+        "_sj_advance",
+        "_sj_next_ms",
+    )

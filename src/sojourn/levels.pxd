@@ -25,12 +25,12 @@ cdef class Levels:
         bucket="long long",
         starts_ms="long long",
     )
-    cdef long long place(self, long long expiration_ms) except -2
+    cdef long long place(self, long long expiration_ms) noexcept
 
     @cython.locals(
         level="long long", bucket="long long", starts_ms="long long", ticks="long long"
     )
-    cdef long long take(self, long long now_ms) except -2
+    cdef long long take(self, long long now_ms) noexcept
 
     cdef long long due_ms(self) noexcept
     cdef long long first(self) noexcept
@@ -47,7 +47,22 @@ cdef class Levels:
 
     cdef bint _before(self, long long bucket, long long other) noexcept
 
-    @cython.locals(
-        interval_ms="long long", rest="long long", current_ms="long long", cursor="long long"
-    )
-    cdef int _add_level(self, long long tick_ms, long long start_ms) except -1
+    @cython.locals(level="long long", current_ms="long long", cursor="long long")
+    cdef void _begin(self, long long first, long long start_ms) noexcept
+
+    @cython.locals(last="long long")
+    cdef long long end_ms(self) noexcept
+
+    @cython.locals(count="long long", current_ms="long long", interval_ms="long long")
+    cdef Levels spanning(self, long long expiration_ms)
+
+    @cython.locals(level="long long", bucket="long long", place="long long")
+    cdef void take_over(self, Levels other) noexcept
+
+
+cdef long long interval_of(long long tick_ms, long long size) noexcept
+
+@cython.locals(rest="long long")
+cdef long long floored(long long ms, long long tick_ms) noexcept
+
+cdef object numbers(long long count, long long value)

@@ -17,6 +17,12 @@ The queue is a binary heap of the buckets in use, ordered by when they start: a 
 once for each time it is used, from the first thing put in until it expires. It is written out
 here, over plain integers, because `heapq` would need an object for each entry, and making an
 object may start the garbage collector, and with it user code, in the middle of a step.
+
+For the same reason no step makes a level. Before something is put in, the owner asks where the
+coarsest level ends. If that is too early it has a larger hierarchy made (`spanning`), outside any
+step, which then takes over from the old one in a step that only copies numbers. What falls to a
+finer level never needs a new one, and time moves only forward, so what was spanned once is
+spanned for good.
 """
 
 from __future__ import annotations
@@ -28,11 +34,6 @@ except ImportError:  # pragma: no cover - depends on what is installed
 
 from array import array
 
-if cython.compiled:
-    from cython.cimports.sojourn.millis import LIMIT_MS
-else:
-    from sojourn.millis import LIMIT_MS
-
 # Later than any time there is: the answer to "when next?" when no bucket is in use.
 EMPTY = 2**63 - 1
 # Earlier than any time there is: where a bucket starts that is not in use.
@@ -43,7 +44,8 @@ _SHORT = 2**32
 class Levels:
     """The hierarchy: finds buckets by time, and keeps the queue of those in use.
 
-    Every method is a raw step: the owner sees to it that steps do not overlap.
+    Every method but `spanning` is a raw step: it makes no object, and the owner sees to it that
+    steps do not overlap.
     """
 
     __slots__ = (
@@ -59,24 +61,58 @@ class Levels:
         "ticks_ms",
     )
 
-    def __init__(self, tick_ms: int, size: int, start_ms: int) -> None:
+    def __init__(self, tick_ms: int, size: int, start_ms: int, count: int = 1) -> None:
         self.size = size
-        self.count = 0
+        self.count = count
         self.earliest_ms = EMPTY
-        self._queue = memoryview(array("q"))
+        self._queue = numbers(count * size, NEVER)
         self._queued = 0
-        self._starts_ms = memoryview(array("q"))
+        self._starts_ms = numbers(count * size, NEVER)
         # Of each level, finest first:
-        self.ticks_ms = memoryview(array("q"))
-        self.intervals_ms = memoryview(array("q"))
-        self.currents_ms = memoryview(array("q"))
-        self._cursors = memoryview(array("q"))  # the slot that `current` is in
-        self._add_level(tick_ms, start_ms)
+        self.ticks_ms = numbers(count, 0)
+        self.intervals_ms = numbers(count, 0)
+        self.currents_ms = numbers(count, 0)
+        self._cursors = numbers(count, 0)  # the slot that `current` is in
+        for level in range(count):
+            self.ticks_ms[level] = tick_ms
+            tick_ms = self.intervals_ms[level] = interval_of(tick_ms, size)
+        self._begin(0, start_ms)
+
+    def end_ms(self) -> int:
+        """What expires before this has a level; it never moves back."""
+        last = self.count - 1
+        if self.currents_ms[last] > EMPTY - self.intervals_ms[last]:
+            return EMPTY
+        return self.currents_ms[last] + self.intervals_ms[last]
+
+    def spanning(self, expiration_ms: int) -> Levels:
+        """Make a hierarchy with levels for what expires then; it has yet to `take_over`."""
+        count = self.count
+        current_ms = self.currents_ms[count - 1]
+        interval_ms = self.intervals_ms[count - 1]
+        while expiration_ms - current_ms >= interval_ms:
+            current_ms = floored(current_ms, interval_ms)
+            interval_ms = interval_of(interval_ms, self.size)
+            count += 1
+        return Levels(self.ticks_ms[0], self.size, current_ms, count)
+
+    def take_over(self, other: Levels) -> None:
+        """Become what the smaller hierarchy is by now."""
+        for level in range(other.count):
+            self.currents_ms[level] = other.currents_ms[level]
+            self._cursors[level] = other._cursors[level]
+        self._begin(other.count, other.currents_ms[other.count - 1])
+        for bucket in range(other.count * other.size):
+            self._starts_ms[bucket] = other._starts_ms[bucket]
+        for place in range(other._queued):
+            self._queue[place] = other._queue[place]
+        self._queued = other._queued
+        self.earliest_ms = other.earliest_ms
 
     def place(self, expiration_ms: int) -> int:
         """Return the bucket for what expires then, and see that it is queued; -1 if it is due.
 
-        The bucket is the owner's to fill before anything else happens.
+        There must be a level for it. The owner fills the bucket before anything else happens.
         """
         after_ms = expiration_ms - self.currents_ms[0]
         if after_ms < self.ticks_ms[0]:
@@ -84,8 +120,6 @@ class Levels:
         level = 0
         while after_ms >= self.intervals_ms[level]:
             level += 1
-            if level == self.count:
-                self._add_level(self.intervals_ms[level - 1], self.currents_ms[level - 1])
             after_ms = expiration_ms - self.currents_ms[level]
         if cython.compiled and after_ms < _SHORT:  # dividing 32 bits takes half as long
             ticks = cython.cast(cython.uint, after_ms) // cython.cast(
@@ -171,21 +205,31 @@ class Levels:
             return bucket < other
         return self._starts_ms[bucket] < self._starts_ms[other]
 
-    def _add_level(self, tick_ms: int, start_ms: int) -> None:
-        # The coarsest level may span more than 64 bits can say; all that is asked fits in it.
-        interval_ms = tick_ms * self.size if tick_ms <= LIMIT_MS // self.size else EMPTY
-        # The start may be negative, where the division of C, in use here, rounds the other way.
-        rest = start_ms % tick_ms
-        current_ms = start_ms - rest if rest >= 0 else start_ms - rest - tick_ms
-        cursor = current_ms // tick_ms % self.size
-        self.ticks_ms = _longer(self.ticks_ms, tick_ms, 1)
-        self.intervals_ms = _longer(self.intervals_ms, interval_ms, 1)
-        self.currents_ms = _longer(self.currents_ms, current_ms, 1)
-        self._cursors = _longer(self._cursors, cursor if cursor >= 0 else cursor + self.size, 1)
-        self._starts_ms = _longer(self._starts_ms, NEVER, self.size)
-        self._queue = _longer(self._queue, NEVER, self.size)
-        self.count += 1
+    def _begin(self, first: int, start_ms: int) -> None:
+        """Set the time of the levels from `first` on."""
+        for level in range(first, self.count):
+            current_ms = floored(start_ms, self.ticks_ms[level])
+            cursor = current_ms // self.ticks_ms[level] % self.size
+            self.currents_ms[level] = current_ms
+            self._cursors[level] = cursor if cursor >= 0 else cursor + self.size
 
 
-def _longer(values: memoryview, value: int, times: int) -> memoryview:
-    return memoryview(array("q", values) + array("q", [value]) * times)
+def interval_of(tick_ms: int, size: int) -> int:
+    """What a level spans.
+
+    Times lie within ±2**61, so that two of them are less than 2**62 apart, and a level's own time
+    is at most three times 2**61 behind: all differences fit. A coarsest level may span more than
+    64 bits can say. Whatever is asked then fits in it.
+    """
+    return tick_ms * size if tick_ms <= EMPTY // size else EMPTY
+
+
+def floored(ms: int, tick_ms: int) -> int:
+    """The last whole tick at or before `ms`, which may be negative."""
+    rest = ms % tick_ms  # in C it has the sign of `ms`
+    return ms - rest if rest >= 0 else ms - rest - tick_ms
+
+
+def numbers(count: int, value: int) -> memoryview:
+    """That many 64-bit integers."""
+    return memoryview(array("q", [value]) * count)

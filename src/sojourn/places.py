@@ -22,17 +22,28 @@ try:
 except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
+import mmap
 from typing import Any, Literal
 
 if cython.compiled:
     from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 
 _LEAST = 64
+_LARGE = 2**18
 
 
 def numbers(kind: Literal["q", "i"], count: int) -> memoryview:
-    """Return `count` zeros: 'q' of 64 bits, 'i' of 32."""
-    return memoryview(bytearray((8 if kind == "q" else 4) * count)).cast(kind)
+    """Return `count` zeros: 'q' of 64 bits, 'i' of 32.
+
+    Large ones are mapped, so that what a slab leaves when it grows goes back to the system.
+    """
+    size = (8 if kind == "q" else 4) * count
+    if size < _LARGE:
+        return memoryview(bytearray(size)).cast(kind)
+    if hasattr(mmap, "MAP_PRIVATE"):  # else a forked child would share them with its parent
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        return memoryview(mmap.mmap(-1, size, flags=private)).cast(kind)
+    return memoryview(mmap.mmap(-1, size)).cast(kind)
 
 
 if not cython.compiled:
@@ -72,7 +83,7 @@ class Places:
     def reserve(self, count: int) -> None:
         """Make room for `count` more places; call it outside any step."""
         room = len(self.siblings)
-        self._enlarge(max(_LEAST, room + room // 2, room + count))
+        self._enlarge(max(_LEAST, room + room // 4, room + count))
 
     def _enlarge(self, room: int) -> None:
         """Build slabs of this size, and swap them in within a step."""

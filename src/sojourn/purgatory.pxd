@@ -74,6 +74,7 @@ cdef class Purgatory(Keeper):
     cdef list _sj_on_key(self, object key)
 
     cdef object _sj_drop(self, object why)
+    cdef object _sj_drop_all(self)
     cdef int _sj_bury(self) except -1
 
     cdef long long _sj_admit(self, DelayedOperation operation, object future) except -1

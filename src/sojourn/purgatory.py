@@ -369,9 +369,16 @@ class Purgatory(Keeper):
         before the first is taken. If one is refused then (`Full`, `AlreadyWaiting`), those
         before it stay, and the error is raised.
         """
-        checked = [_checked_row(row) for row in rows]
+        if self._sj_keeping is None:
+            raise not_initialised(self)
+        rows = list(rows)
+        for n, row in enumerate(rows):
+            operation, requires, needed = _checked_row(row)
+            if not isinstance(row[1], (list, tuple)):  # it can be gone through once
+                rows[n] = operation, list(zip(requires[::2], requires[1::2], strict=True)), needed
         completed = 0
-        for operation, requires, needed in checked:
+        for row in rows:  # checked again: to keep what was checked would cost more
+            operation, requires, needed = _checked_row(row)
             if self._sj_park(operation, requires, needed, None):
                 completed += 1
         return completed
@@ -501,7 +508,10 @@ class Purgatory(Keeper):
     def __del__(self) -> None:
         # Nobody can signal any more, and no time passes: what waits would wait for ever.
         if self._sj_keeping is not None and self._sj_inside:
-            self._sj_drop(Cancelled(f"purgatory {self.name!r} was dropped without close()"))
+            if not cython.compiled and GUARD.held_here():  # collected in the middle of a step
+                GUARD.put_off(self._sj_drop_all)
+            else:
+                self._sj_drop_all()
 
     def __dealloc__(self) -> None:
         if self._sj_keeping is not None:
@@ -620,26 +630,27 @@ class Purgatory(Keeper):
         if operation._sj_error is not None and operation._sj_state == CANCELLED:
             operation._sj_error = None
         progress = self._sj_progress
-        for n in range(0, len(requires), 2):
-            requires[n] = progress.entry(requires[n])
-        while True:
-            now_us = self.timer._sj_now_us()
-            self.timer._sj_make_room(operation._sj_delay_ms, now_us)
-            if not progress.has_room(len(requires) // 2):
-                progress.reserve(len(requires) // 2)
-            try:
-                placed = self._sj_settle_in(operation, requires, needed, future, now_us)
-            except BaseException:
-                self._sj_tidy(requires)
-                raise
-            if placed != _AGAIN:
-                break
+        placed = _AGAIN
+        try:
             for n in range(0, len(requires), 2):
-                requires[n] = progress.same_key(requires[n])
+                requires[n] = progress.entry(requires[n])
+            while True:
+                now_us = self.timer._sj_now_us()
+                self.timer._sj_make_room(operation._sj_delay_ms, now_us)
+                if not progress.has_room(len(requires)):  # a place, and an anchor for its key
+                    progress.reserve(len(requires))
+                placed = self._sj_settle_in(operation, requires, needed, future, now_us)
+                if placed != _AGAIN:
+                    break
+                for n in range(0, len(requires), 2):
+                    requires[n] = progress.same_key(requires[n])
+        finally:
+            if placed < 0:  # it does not wait: keys that only it asked for are not kept
+                self._sj_tidy(requires)
+                self._sj_bury()
         if placed == _ENDED:
             return False
         if placed == _AT_ONCE:
-            self._sj_tidy(requires)
             operation._sj_finish()
             return True
         self.timer._sj_wake(placed)
@@ -669,7 +680,8 @@ class Purgatory(Keeper):
             self._sj_forget(now_us - self._sj_forget_after_us)
         ended: list[DelayedOperation] = []
         while not self._sj_advance(self._sj_progress.entry(key), offset, now_us, ended):
-            pass
+            if not self._sj_progress.has_room(1):
+                self._sj_progress.reserve(1)
         self._sj_bury()
         if not ended:
             return 0
@@ -703,6 +715,9 @@ class Purgatory(Keeper):
 
     def _sj_drop(self, why: BaseException) -> int:
         return sum([self._sj_cancel(operation, why) for operation in self.waiting()])
+
+    def _sj_drop_all(self) -> None:
+        self._sj_drop(Cancelled(f"purgatory {self.name!r} was dropped without close()"))
 
     def _sj_bury(self) -> None:
         """Drop the keys that went, which may run code of the user's: so outside any step."""
@@ -756,7 +771,7 @@ class Purgatory(Keeper):
     ) -> int:
         """Admit the operation, and complete it or let it wait for progress, all at once."""
         holding = self._sj_progress.count_holding(requires)
-        if holding < 0 or not self._sj_progress.has_room(len(requires) // 2):
+        if holding < 0 or not self._sj_progress.has_room(len(requires)):
             return _AGAIN
         if not self._sj_take_in(operation, future):
             return _ENDED

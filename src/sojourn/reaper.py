@@ -11,70 +11,94 @@ Handing over the watch instead of the tasks saves a thread switch between "due" 
 which under the GIL is most of a timer's lateness. Only one thread runs tasks at a time, so they
 run in deadline order; while it is held up by a slow one, the other goes on watching, and what
 falls due meanwhile joins the ready list.
+
+The reaper keeps the timer alive while something waits in it. While nothing does it knows it by a
+weak reference only: a timer that nobody else refers to goes, which rings the bell, and the
+threads end. Whoever adds has the timer kept from then on; the watcher lets it go before it looks
+whether anything waits, never after, so one of the two sees the other. Cancelling rings no bell. So a watcher that sleeps for long looks now and then whether
+anything is left: after one second, two, four, and so on.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sojourn.timer import Timer
 
-_LOOK_AGAIN_S = 0.02
+_NOTHING_WAITS_MS = 2**63 - 1  # what a timer then says is its next moment
+_CLOSING_LOOK_S = 0.02
+_FIRST_LOOK_S = 1.0
 
 
 class Reaper:
     """Drives one timer from two daemon threads, started when there is first something to do."""
 
     def __init__(self, timer: Timer) -> None:
-        self._timer = timer
+        self._bell = bell = threading.Lock()  # taken while silent; released to wake the watcher
+        bell.acquire()
+        self._timer = weakref.ref(timer, lambda _: _ring(bell))
+        self._stopping = False
+        self._forked = False
+        self._set_up()
+        _REAPERS.add(self)
+
+    def _set_up(self) -> None:
         self._threads: list[threading.Thread] = []
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()
         self._watch = threading.Lock()  # held by the thread that watches the clock
         self._run = threading.Lock()  # held by the thread that runs tasks
-        self._bell = threading.Lock()  # taken while silent; let go of to wake the watcher
-        self._bell.acquire()
         self._expired = threading.Condition()  # for those in wait_expired
         self._followers = 0
-        self._stopping = False
+        self._kept: Timer | None = None
 
     def wake(self) -> None:
+        self._kept = self._timer()
         if not self._threads:
             self._start()
-        with contextlib.suppress(RuntimeError):  # it rings already
-            self._bell.release()
+        _ring(self._bell)
 
     def wait_expired(self, seen: int, timeout_ms: int) -> None:
+        timer = self._timer()
+        if timer is None:
+            return
         with self._expired:
             self._followers += 1
-            self._expired.wait_for(
-                lambda: self._timer.expired_buckets != seen,
-                min(timeout_ms / 1000, threading.TIMEOUT_MAX),
-            )
-            self._followers -= 1
+            try:
+                self._expired.wait_for(
+                    lambda: timer._sj_count_expired() != seen,
+                    min(timeout_ms / 1000, threading.TIMEOUT_MAX),
+                )
+            finally:
+                self._followers -= 1
 
     def close(self, finish: bool, wait: bool) -> None:
         self._stopping = True
+        timer = self._timer()
+        if timer is not None and not timer._sj_is_empty():
+            self.wake()  # whoever added it may be on the way to starting the threads
         with self._starting:
             threads = tuple(self._threads)
-        if threads:
-            self.wake()
+        _ring(self._bell)
         if wait and threading.current_thread() not in threads:
             for thread in threads:
                 thread.join()
 
     def _start(self) -> None:
+        timer = self._timer()
         with self._starting:
-            if self._threads or self._stopping:
+            if self._threads or self._forked or timer is None:
                 return
             threads = [
                 threading.Thread(
-                    target=self._take_turns, name=f"{self._timer.name}-reaper-{n}", daemon=True
+                    target=self._take_turns, name=f"{timer.name}-reaper-{n}", daemon=True
                 )
                 for n in (1, 2)
             ]
@@ -86,38 +110,74 @@ class Reaper:
         _wake_sharply()
         while True:
             with self._watch:
-                if not self._await_ready():
-                    self.wake()  # the other thread has to hear of the end too
+                timer = self._await_ready()
+                if timer is None:
+                    _ring(self._bell)  # the other thread has to hear of the end too
                     return
-            # A runner looks again after letting go of the lock, so what became ready while it
-            # was finishing is never left lying.
-            while self._timer.has_ready() and self._run.acquire(blocking=False):
+            # A runner looks again after releasing the lock, so what became ready while it was
+            # finishing is never left lying.
+            while timer._sj_has_ready() and self._run.acquire(blocking=False):
                 try:
-                    self._timer.run_ready()
+                    timer._sj_run_ready()
                 except (KeyboardInterrupt, SystemExit):
                     pass  # logged and counted; it was meant for a task, not for this thread
                 finally:
                     self._run.release()
+            del timer  # it need not wait with us for the watch
 
-    def _longest_s(self) -> float:
-        # Cancelling rings no bell. It need not, unless we wait for the timer to become empty.
-        return _LOOK_AGAIN_S if self._stopping else threading.TIMEOUT_MAX
-
-    def _await_ready(self) -> bool:
-        """Watch the clock until there is something to run; False when it is time to end."""
-        timer = self._timer
+    def _await_ready(self) -> Timer | None:
+        """Watch the clock until there is something to run; None when it is time to end."""
+        look_s = _FIRST_LOOK_S
         while True:
-            if timer.turn() and self._followers:
+            timer = self._timer()
+            if timer is None:
+                return None
+            if timer._sj_turn() and self._followers:
                 with self._expired:
                     self._expired.notify_all()
-            if timer.has_ready() and not self._run.locked():
-                return True
-            if self._stopping and not len(timer):
-                return False
-            # With nothing waiting the next moment is ages away, and the wait as long as it can be.
-            wait_s = timer.next_ms() / 1e3 - timer.clock.now_ns() / 1e9
+            if timer._sj_has_ready() and not self._run.locked():
+                return timer
+            self._kept = None
+            if self._stopping and timer._sj_is_empty():
+                return None
+            next_ms = timer._sj_next_ms()
+            wait_s = next_ms / 1e3 - timer.clock.now_ns() / 1e9
+            if self._stopping:
+                wait_s = min(wait_s, _CLOSING_LOOK_S)
+            elif next_ms == _NOTHING_WAITS_MS:
+                wait_s = threading.TIMEOUT_MAX
+                del timer
+            else:
+                self._kept = timer
+                wait_s = min(wait_s, look_s)
             if wait_s > 0:
-                self._bell.acquire(timeout=min(wait_s, self._longest_s()))
+                rang = self._bell.acquire(timeout=wait_s)
+                look_s = _FIRST_LOOK_S if rang else min(2 * look_s, threading.TIMEOUT_MAX)
+
+    def _forget(self) -> None:
+        """We are in the child of a fork, where the threads do not run."""
+        self._forked = True
+        self._set_up()
+        timer = self._timer()
+        if timer is not None:
+            timer._sj_mark_forked()
+
+
+_REAPERS: weakref.WeakSet[Reaper] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for reaper in list(_REAPERS):
+        reaper._forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _ring(bell: threading.Lock) -> None:
+    with contextlib.suppress(RuntimeError):  # it rings already
+        bell.release()
 
 
 @contextlib.contextmanager

@@ -49,6 +49,9 @@ cdef TimerTask pop(TimerTaskList tasks)
 @cython.locals(task=TimerTask)
 cdef TimerTask new_task(long long delay_ms, object callback)
 
+@cython.locals(tasks=TimerTaskList)
+cdef TimerTaskList new_list(TaskCounter counter, bint is_ready)
+
 cdef object detach(TimerTask task)
 cdef object take_callback(TimerTask task)
 cdef object release_callback(TimerTask task)

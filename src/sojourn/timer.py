@@ -7,6 +7,12 @@
 The timer itself never waits. Its driver, which comes from its clock, turns it: `turn()` moves
 what is due from the wheel to the ready list, `run_ready()` runs that list. So one timer serves
 background threads (reaper.py), a clock moved by hand (clock.py) and an event loop (aio.py).
+
+A task is put on the timer in three moves, so that the step in the middle makes no object:
+
+    make room    outside any step: the wheel gets the levels for that deadline, if it lacks them
+    put          the step: into its bucket, or the ready list
+    wake         outside: the driver hears of it, if that changes its plans
 """
 
 from __future__ import annotations
@@ -20,51 +26,58 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
+from sojourn._alike import already_initialised, not_copied, not_initialised, start_out
 from sojourn._guard import GUARD
 from sojourn._log import log, shown
 
 if cython.compiled:
     from cython.cimports.cpython.time import monotonic_ns
     from cython.cimports.sojourn.clock import Driven, ManualClock, SystemClock
+    from cython.cimports.sojourn.levels import EMPTY
     from cython.cimports.sojourn.millis import ceil_us, checked_ms, deadline_ms, floor_ms
     from cython.cimports.sojourn.task import (
         OVERRIDDEN,
         RELEASED,
         TimerTask,
-        TimerTaskList,
-        first,
-        is_empty,
         link,
+        new_list,
         new_task,
         pop,
-        unlink,
+        pop_first,
     )
     from cython.cimports.sojourn.wheel import DUE, WAITING, TimingWheel
 else:
     from time import monotonic_ns
 
     from sojourn.clock import Driven, ManualClock, SystemClock
+    from sojourn.levels import EMPTY
     from sojourn.millis import ceil_us, checked_ms, deadline_ms, floor_ms
     from sojourn.task import (
         OVERRIDDEN,
         RELEASED,
         TimerTask,
-        TimerTaskList,
-        first,
-        is_empty,
         link,
+        new_list,
         new_task,
         pop,
-        unlink,
+        pop_first,
     )
     from sojourn.wheel import DUE, WAITING, TimingWheel
 
-from sojourn.errors import Closed, TaskReleased, WrongType
+from sojourn.errors import Closed, Forked, OutOfRange, SojournError, TaskReleased, WrongType
 from sojourn.handover import Handover
 
 if TYPE_CHECKING:
-    from sojourn.clock import Clock
+    from sojourn.clock import Clock, Driver
     from sojourn.wheel import WheelSnapshot
+
+
+if not cython.compiled:  # which has them as constants of C, in the .pxd
+    # What a timer is. Only an open one takes tasks.
+    _NOT_INITIALISED = 0
+    _OPEN = 1
+    _CLOSED = 2
+    _FORKED = 3  # its threads are those of the parent process
 
 
 class Timer(Driven):
@@ -78,22 +91,30 @@ class Timer(Driven):
 
     __slots__ = (
         "__weakref__",
-        "_asked",
-        "_closed",
-        "_driver",
-        "_hand_moved",
-        "_handover",
-        "_on_system_clock",
-        "_ready",
+        "_sj_asked",
+        "_sj_clock",
+        "_sj_driver",
+        "_sj_errors",
+        "_sj_expired",
+        "_sj_hand_moved",
+        "_sj_handover",
+        "_sj_name",
+        "_sj_on_system_clock",
+        "_sj_ready",
+        "_sj_state",
+        "_sj_submitted",
         "_sj_tenants",
-        "_submitted",
-        "_tick_ms",
-        "_wheel",
-        "clock",
-        "errors",
-        "expired_buckets",
-        "name",
+        "_sj_tick_ms",
+        "_sj_wheel",
     )
+
+    _sj_state: int
+    _sj_clock: Clock
+    _sj_hand_moved: ManualClock | None
+    _sj_driver: Driver
+    _sj_handover: Handover | None
+    _sj_tenants: list[object]  # purgatories that have operations waiting here
+    _sj_wheel: TimingWheel
 
     def __init__(
         self,
@@ -104,26 +125,57 @@ class Timer(Driven):
         executor: Executor | None = None,
         name: str = "timer",
     ) -> None:
+        if self._sj_state != _NOT_INITIALISED:
+            raise already_initialised(self)
         clock = SystemClock() if clock is None else clock
         if isinstance(clock, type) or not (hasattr(clock, "now_ns") and hasattr(clock, "drive")):
             raise WrongType(f"clock must be like SystemClock() or ManualClock(), got {clock!r}")
         if isinstance(executor, type) or not (executor is None or hasattr(executor, "submit")):
             raise WrongType(f"executor must be like ThreadPoolExecutor(), got {executor!r}")
-        self.name = str(name)
-        self.clock = clock
-        self.errors = 0
-        self._on_system_clock = type(clock) is SystemClock
-        self._hand_moved = clock if type(clock) is ManualClock else None
-        self._closed = False
-        self._sj_tenants: list[object] = []  # purgatories that have operations waiting here
-        self._wheel = TimingWheel(tick_ms, wheel_size, self._floor_ms())
-        self._tick_ms = self._wheel._levels.ticks_ms[0]
-        self._ready = TimerTaskList(self._wheel._counter, True)
-        self._handover = None if executor is None else Handover(self, executor)
-        self._submitted = 0
-        self.expired_buckets = 0
-        self._asked = 0
-        self._driver = clock.drive(self)
+        self._sj_name = str(name)
+        self._sj_clock = clock
+        self._sj_errors = 0
+        self._sj_on_system_clock = type(clock) is SystemClock
+        self._sj_hand_moved = clock if type(clock) is ManualClock else None
+        self._sj_handover = None if executor is None else Handover(executor)
+        self._sj_submitted = 0
+        self._sj_expired = 0
+        self._sj_asked = 0
+        self._sj_tenants = []
+        wheel = TimingWheel(tick_ms, wheel_size, self._sj_floor_ms())
+        self._sj_tick_ms = wheel._sj_levels.ticks_ms[0]
+        self._sj_ready = new_list(wheel._sj_counter, True)
+        self._sj_wheel = wheel
+        self._sj_driver = clock.drive(self)
+        self._sj_state = _OPEN
+
+    @property
+    def name(self) -> str:
+        """What the timer is called in logs, and its threads."""
+        if self._sj_wheel is None:
+            raise not_initialised(self)
+        return self._sj_name
+
+    @property
+    def clock(self) -> Clock:
+        """Where the timer takes the time from."""
+        if self._sj_wheel is None:
+            raise not_initialised(self)
+        return self._sj_clock
+
+    @property
+    def errors(self) -> int:
+        """How many tasks have raised."""
+        if self._sj_wheel is None:
+            raise not_initialised(self)
+        return self._sj_errors
+
+    @property
+    def expired_buckets(self) -> int:
+        """How many buckets have expired."""
+        if self._sj_wheel is None:
+            raise not_initialised(self)
+        return self._sj_expired
 
     def add(self, task: TimerTask) -> None:
         """Run the task once its delay has wholly passed; at once if the delay is zero or less.
@@ -134,14 +186,14 @@ class Timer(Driven):
             raise WrongType(
                 f"task must be a TimerTask, got {task!r}; for a function use call_later()"
             )
-        self._add(task)
+        self._sj_add(task)
 
     def call_later(self, delay_ms: int, fn: Callable[..., object], *args: Any) -> TimerTask:
         """Call `fn(*args)` after the delay; returns the task, to cancel it by."""
         if not callable(fn):
             raise WrongType(f"fn must be callable, got {fn!r}")
         task = new_task(checked_ms(delay_ms, "delay_ms"), (fn, *args) if args else fn)
-        self._add(task)
+        self._sj_add(task)
         return task
 
     def advance_clock(self, timeout_ms: int) -> bool:
@@ -150,63 +202,87 @@ class Timer(Driven):
         The timer turns by itself; this is for code that wants to follow it. On a `ManualClock`
         there is nothing to wait for and the answer comes at once.
         """
-        if checked_ms(timeout_ms, "timeout_ms") > 0 and self.expired_buckets == self._asked:
-            self._driver.wait_expired(self._asked, timeout_ms)
-        any_expired = self.expired_buckets != self._asked
-        self._asked = self.expired_buckets
+        if self._sj_wheel is None:
+            raise not_initialised(self)
+        if checked_ms(timeout_ms, "timeout_ms") > 0 and self._sj_expired == self._sj_asked:
+            self._sj_driver.wait_expired(self._sj_asked, timeout_ms)
+        any_expired = self._sj_expired != self._sj_asked
+        self._sj_asked = self._sj_expired
         return any_expired
 
     def __len__(self) -> int:
-        return self._wheel._counter.waiting
+        if self._sj_wheel is None:
+            raise not_initialised(self)
+        return self._sj_wheel._sj_counter.waiting
 
     def __bool__(self) -> bool:
         return True  # an empty timer is still a timer
 
     def snapshot(self) -> WheelSnapshot:
         """Return the timer's wheel as it is now, for people and tests."""
-        return self._wheel.snapshot()
+        if self._sj_wheel is None:
+            raise not_initialised(self)
+        return self._sj_wheel.snapshot()
 
     def close(self, *, drop: bool = True) -> int:
         """Take no more tasks, finish what is due, and wait for what is running.
 
         What still waits is dropped, and the number returned; with `drop=False` it is run in
-        its own time first. Closing again does nothing. From inside a task it does not wait.
+        its own time first. Closing again waits too, if there is still something to wait for, so
+        a close that Ctrl-C has interrupted can be taken up again. From inside a task it does not
+        wait. In the child of a fork there is nothing to wait for.
         """
-        if self._shut():
-            return 0
-        try:
-            dropped = self._wheel.clear() if drop else 0
-            inside = self._handover is not None and self._handover.is_inside()
-            self._driver.close(not drop, not inside)
-            if self._handover is not None and not inside:
-                self._handover.wait()
-        except BaseException:
-            self._closed = False
-            raise
+        if self._sj_wheel is None:
+            raise not_initialised(self)
+        if self._sj_state == _FORKED and not drop:
+            raise self._sj_refusal()
+        before = self._sj_shut()
+        dropped = self._sj_wheel.clear() if drop else 0
+        if before != _FORKED:
+            try:
+                self._sj_finish(drop)
+            except OutOfRange:  # the driver cannot wait for what waits
+                self._sj_reopen(before)
+                raise
         if dropped:
-            log.info("timer %r closed with %d tasks waiting, which are dropped", self.name, dropped)
+            log.info(
+                "timer %r closed with %d tasks waiting, which are dropped", self._sj_name, dropped
+            )
         return dropped
 
     def __enter__(self) -> Timer:
+        if self._sj_wheel is None:
+            raise not_initialised(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Timer {self.name!r} waiting={len(self)}{' closed' if self._closed else ''}>"
+        if self._sj_wheel is None:
+            return f"<{type(self).__name__} not initialised>"
+        waiting = self._sj_wheel._sj_counter.waiting
+        closed = " closed" if self._sj_state == _CLOSED else ""
+        return f"<{type(self).__name__} {self._sj_name!r} waiting={waiting}{closed}>"
 
-    # For drivers.
+    def __reduce__(self) -> Any:
+        raise not_copied(self)
+
+    def __del__(self) -> None:
+        # Compiled, a list and the tasks in it form a circle that the collector does not see.
+        if cython.compiled and self._sj_ready is not None:
+            while pop(self._sj_ready) is not None:
+                pass
+
+    # For a driver of the user's. Ours call the methods below, which no subclass overrides.
 
     def turn(self) -> int:
         """Move what is due by now from the wheel to the ready list; return buckets expired."""
-        expired = self._wheel.expire(self._floor_ms(), self._ready, None)
-        self.expired_buckets += expired
-        return expired
+        return self._sj_turn()
 
     def has_ready(self) -> bool:
         """Say whether anything stands in the ready list that nobody has been asked to run."""
-        return self._wheel._counter.ready > self._submitted
+        return self._sj_has_ready()
 
     def run_ready(self) -> None:
         """Run what is ready, in order; or ask the executor to, if there is one.
@@ -214,66 +290,164 @@ class Timer(Driven):
         KeyboardInterrupt and SystemExit are raised again here, once logged; what is left
         stays ready.
         """
-        if self._handover is None:
-            self._run_all()
-        else:
-            self._handover.submit(self._take_submissions())
-
-    def run_submitted(self) -> None:
-        """Run what stands first in the ready list; the executor calls this."""
-        task = self._take_submitted()
-        if task is not None:
-            self._run(task)
+        self._sj_run_ready()
 
     def next_ms(self) -> int:
         """When the wheel next needs turning; EMPTY when nothing waits."""
-        return self._wheel.next_ms()
+        return self._sj_next_ms()
 
-    def now_us(self) -> int:
-        """The time on the timer's clock, rounded up to the microsecond."""
-        if self._on_system_clock:
-            return ceil_us(monotonic_ns())
-        if self._hand_moved is not None:
-            return self._hand_moved._now_ms * 1000
-        return ceil_us(self.clock.now_ns())
+    # For our drivers.
 
-    def _floor_ms(self) -> int:
-        """The last whole millisecond that has passed."""
-        if self._on_system_clock:
-            return floor_ms(monotonic_ns())
-        if self._hand_moved is not None:
-            return self._hand_moved._now_ms
-        return floor_ms(self.clock.now_ns())
+    def _sj_next_ms(self) -> int:
+        """When the wheel next needs turning; EMPTY when nothing waits."""
+        if self._sj_wheel is None:
+            raise not_initialised(self)
+        return self._sj_wheel._sj_next_ms()
 
-    def _add(self, task: TimerTask) -> None:
-        self.schedule(task, task._sj_delay_ms, self.now_us())
+    def _sj_turn(self) -> int:
+        """Move what is due by now from the wheel to the ready list; return buckets expired."""
+        if self._sj_wheel is None:
+            raise not_initialised(self)
+        expired = self._sj_wheel._sj_expire(self._sj_floor_ms(), self._sj_ready, EMPTY)
+        self._sj_expired += expired
+        return expired
 
-    # For the purgatory, which puts an operation on the timer in a step of its own:
-    # make room, put, wake.
+    def _sj_has_ready(self) -> bool:
+        """Say whether anything stands in the ready list that nobody has been asked to run."""
+        if self._sj_wheel is None:
+            raise not_initialised(self)
+        return self._sj_wheel._sj_counter.ready > self._sj_submitted
+
+    def _sj_run_ready(self) -> None:
+        """Run what is ready, in order; or ask the executor to, if there is one."""
+        if self._sj_wheel is None:
+            raise not_initialised(self)
+        if self._sj_handover is None:
+            self._sj_run_all()
+        else:
+            self._sj_handover.submit(self, self._sj_take_turns())
+
+    def _sj_run_submitted(self) -> None:
+        """Run what stands first in the ready list; the executor calls this."""
+        task = self._sj_take_submitted()
+        if task is not None:
+            self._sj_run(task)
+
+    def _sj_is_empty(self) -> bool:
+        """Whether nothing waits and nothing is ready."""
+        counter = self._sj_wheel._sj_counter
+        return counter.waiting == 0 and counter.ready == 0
+
+    def _sj_count_expired(self) -> int:
+        """How many buckets have expired."""
+        return self._sj_expired
+
+    # For the purgatory, which puts an operation on the timer in a step of its own.
 
     def _sj_now_us(self) -> int:
         """The time on the timer's clock, rounded up to the microsecond."""
-        return self.now_us()
+        if self._sj_on_system_clock:
+            return ceil_us(monotonic_ns())
+        if self._sj_hand_moved is not None:
+            return self._sj_hand_moved._sj_now_ms * 1000
+        if self._sj_clock is None:
+            raise not_initialised(self)
+        return ceil_us(self._sj_clock.now_ns())
 
     def _sj_make_room(self, delay_ms: int, now_us: int) -> None:
         """See to it that the levels for that deadline exist. Outside any step: makes objects."""
+        if self._sj_wheel is None:
+            raise not_initialised(self)
+        if delay_ms > 0:
+            self._sj_wheel._sj_make_room(deadline_ms(now_us, delay_ms, self._sj_tick_ms))
 
     def _sj_wake(self, placed: int) -> None:
         """Wake the driver if what was placed changes its plans. Outside any step."""
         if placed != WAITING:
-            self._driver.wake()
+            self._sj_driver.wake()
 
-    def schedule(self, task: TimerTask, delay_ms: int, now_us: int) -> int:
-        """Add the task with this delay from now, and wake the driver if that changes its plans."""
-        self._sj_make_room(delay_ms, now_us)
-        placed = self._place(task, delay_ms, now_us)
-        self._sj_wake(placed)
-        return placed
+    # Adding, closing.
 
-    # The atomic steps.
+    def _sj_add(self, task: TimerTask) -> None:
+        if self._sj_wheel is None:
+            raise not_initialised(self)
+        now_us = self._sj_now_us()
+        at_once = task._sj_delay_ms <= 0
+        if at_once:
+            expiration_ms = now_us // 1000
+        else:
+            expiration_ms = deadline_ms(now_us, task._sj_delay_ms, self._sj_tick_ms)
+            if expiration_ms >= self._sj_wheel._sj_room_ms:
+                self._sj_wheel._sj_make_room(expiration_ms)
+        placed = self._sj_place(task, expiration_ms, at_once)
+        if placed != WAITING:
+            self._sj_driver.wake()
 
-    def _place(self, task: TimerTask, delay_ms: int, now_us: int) -> int:
-        return self._sj_put(task, delay_ms, now_us)
+    def _sj_refusal(self) -> SojournError:
+        """Why the timer takes no tasks."""
+        if self._sj_state == _NOT_INITIALISED:
+            return not_initialised(self)
+        if self._sj_state == _FORKED:
+            return Forked(
+                f"timer {self._sj_name!r} was made before this process was forked, and its "
+                "threads do not run here; make a new one"
+            )
+        return Closed(f"timer {self._sj_name!r} is closed; make a new one")
+
+    def _sj_finish(self, drop: bool) -> None:
+        """Have the driver finish, and wait for it and the executor unless we are inside a task."""
+        inside = self._sj_handover is not None and self._sj_handover.is_inside()
+        self._sj_driver.close(not drop, not inside)
+        if self._sj_handover is not None and not inside:
+            self._sj_handover.wait()
+            while self._sj_has_ready():  # an executor that was shut down gave them back
+                self._sj_run_ready()
+                self._sj_handover.wait()
+
+    def _sj_floor_ms(self) -> int:
+        """The last whole millisecond that has passed."""
+        if self._sj_on_system_clock:
+            return floor_ms(monotonic_ns())
+        if self._sj_hand_moved is not None:
+            return self._sj_hand_moved._sj_now_ms
+        return floor_ms(self._sj_clock.now_ns())
+
+    # The atomic steps. They make no object that the collector counts.
+
+    def _sj_place(self, task: TimerTask, expiration_ms: int, at_once: bool) -> int:
+        return self._sj_link(task, expiration_ms, at_once)
+
+    def _sj_take_turns(self) -> int:
+        """Count those that are ready and that nobody was asked to run: now somebody is."""
+        fresh = self._sj_wheel._sj_counter.ready - self._sj_submitted
+        if fresh <= 0:
+            return 0
+        self._sj_submitted += fresh
+        return fresh
+
+    def _sj_take_back(self, turns: int) -> None:
+        """Nobody is going to run that many of them after all."""
+        self._sj_submitted -= turns
+
+    def _sj_take_submitted(self) -> TimerTask | None:
+        self._sj_submitted -= 1
+        return pop_first(self._sj_ready)  # None if it was cancelled meanwhile
+
+    def _sj_count_error(self) -> None:
+        self._sj_errors += 1
+
+    def _sj_shut(self) -> int:
+        """Take no more tasks; return what the timer was."""
+        before = self._sj_state
+        self._sj_state = _CLOSED
+        return before
+
+    def _sj_reopen(self, before: int) -> None:
+        self._sj_state = before
+
+    def _sj_mark_forked(self) -> None:
+        if self._sj_state == _OPEN:
+            self._sj_state = _FORKED
 
     # The raw steps.
 
@@ -282,66 +456,45 @@ class Timer(Driven):
 
         There must be room. What it refuses, it refuses before anything is changed.
         """
-        if self._closed:
-            raise Closed(f"timer {self.name!r} is closed; make a new one")
+        if delay_ms <= 0:
+            return self._sj_link(task, now_us // 1000, True)
+        return self._sj_link(task, deadline_ms(now_us, delay_ms, self._sj_tick_ms), False)
+
+    def _sj_link(self, task: TimerTask, expiration_ms: int, at_once: bool) -> int:
+        if self._sj_state != _OPEN:
+            raise self._sj_refusal()
         if task._sj_run is RELEASED:
             raise TaskReleased(
-                f"this {type(task).__name__} has run or was cancelled and let go of its callback; "
+                f"this {type(task).__name__} has run or was cancelled and released its callback; "
                 "make a new one, or subclass TimerTask and override run() to add it again"
             )
-        self._wheel.leave(task)
-        placed = DUE
-        if delay_ms > 0:
-            task._sj_expiration_ms = deadline_ms(now_us, delay_ms, self._tick_ms)
-            placed = self._wheel.put(task, task._sj_expiration_ms)
-        else:
-            task._sj_expiration_ms = now_us // 1000
+        if task._sj_run is None:
+            raise not_initialised(task)
+        self._sj_wheel._sj_leave(task)
+        task._sj_expiration_ms = expiration_ms
+        placed = DUE if at_once else self._sj_wheel._sj_put(task, expiration_ms)
         if placed == DUE:
-            link(self._ready, task)
+            link(self._sj_ready, task)
         return placed
-
-    # More atomic steps.
-
-    def _take_submissions(self) -> int:
-        fresh = self._wheel._counter.ready - self._submitted
-        if fresh <= 0:
-            return 0
-        self._submitted += fresh
-        return fresh
-
-    def _take_submitted(self) -> TimerTask | None:
-        self._submitted -= 1
-        if is_empty(self._ready):  # cancelled since
-            return None
-        task = first(self._ready)
-        unlink(task)
-        return task
-
-    def _count_error(self) -> None:
-        self.errors += 1
-
-    def _shut(self) -> bool:
-        was_closed, self._closed = self._closed, True
-        return was_closed
 
     # Running.
 
-    def _run_all(self) -> None:
+    def _sj_run_all(self) -> None:
         while True:
-            task = pop(self._ready)
+            task = pop(self._sj_ready)
             if task is None:
                 break
-            self._run(task)
+            self._sj_run(task)
 
-    def _run(self, task: TimerTask) -> None:
-        callback = task._sj_run  # for the log: run() lets go of it
+    def _sj_run(self, task: TimerTask) -> None:
+        callback = task._sj_run  # for the log: run() releases it
         try:
             task.run()
         except BaseException as error:
-            self._count_error()
+            self._sj_count_error()
             log.exception(
                 "timer %r: %s raised; the timer goes on",
-                self.name,
+                self._sj_name,
                 shown(task if callback is OVERRIDDEN or callback is RELEASED else callback),
             )
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
@@ -349,4 +502,24 @@ class Timer(Driven):
 
 
 if not cython.compiled:
-    GUARD.protect(Timer, "_place", "_take_submissions", "_take_submitted", "_count_error", "_shut")
+    start_out(
+        Timer,
+        _sj_clock=None,
+        _sj_hand_moved=None,
+        _sj_handover=None,
+        _sj_on_system_clock=False,
+        _sj_ready=None,
+        _sj_state=_NOT_INITIALISED,
+        _sj_wheel=None,
+    )
+    GUARD.protect(
+        Timer,
+        "_sj_place",
+        "_sj_take_turns",
+        "_sj_take_back",
+        "_sj_take_submitted",
+        "_sj_count_error",
+        "_sj_shut",
+        "_sj_reopen",
+        "_sj_mark_forked",
+    )

@@ -1,4 +1,5 @@
 cimport cython
+from cpython.object cimport PyObject
 
 from sojourn.levels cimport Levels
 from sojourn.task cimport TaskCounter, TimerTask, TimerTaskList
@@ -9,11 +10,18 @@ cdef int EARLIEST
 
 
 cdef class TimingWheel:
-    cdef TaskCounter _counter
-    cdef Levels _levels
-    cdef list _buckets
+    cdef TaskCounter _sj_counter
+    cdef Levels _sj_levels
+    cdef list _sj_buckets
+    cdef long long _sj_room_ms
 
-    cdef int place(self, TimerTask task, long long expiration_ms) except -1
+    @cython.locals(levels=Levels, larger=Levels, buckets=list)
+    cdef int _sj_make_room(self, long long expiration_ms) except -1
+
+    @cython.locals(number="long long")
+    cdef int _sj_grow(self, Levels levels, Levels larger, list buckets) except -1
+
+    cdef int _sj_place(self, TimerTask task, long long expiration_ms) except -1
 
     @cython.locals(
         expired="long long",
@@ -22,18 +30,27 @@ cdef class TimingWheel:
         bucket=TimerTaskList,
         task=TimerTask,
     )
-    cdef long long expire(self, long long now_ms, TimerTaskList ready, list out) except -1
+    cdef long long _sj_expire(
+        self, long long now_ms, TimerTaskList due, long long most
+    ) except -1
 
     @cython.locals(number="long long", bucket=TimerTaskList)
-    cdef long long next_ms(self) except? -1
+    cdef long long _sj_next_ms(self) except? -1
 
     @cython.locals(bucket=TimerTaskList, task=TimerTask)
-    cdef list _drain(self)
+    cdef int _sj_drain(self, list dropped) except -1
 
-    @cython.locals(level="long long", number="long long", tasks=list)
-    cdef list _tasks_by_bucket(self)
+    @cython.locals(
+        level="long long",
+        index="long long",
+        number="long long",
+        bucket=TimerTaskList,
+        at="PyObject*",
+        task=TimerTask,
+    )
+    cdef int _sj_look(self, list seen) except -1
 
-    cdef int leave(self, TimerTask task) except -1
+    cdef int _sj_leave(self, TimerTask task) except -1
 
-    @cython.locals(earliest_ms="long long", number="long long")
-    cdef int put(self, TimerTask task, long long expiration_ms) except -1
+    @cython.locals(earliest_ms="long long", number="long long", bucket=TimerTaskList)
+    cdef int _sj_put(self, TimerTask task, long long expiration_ms) except -1

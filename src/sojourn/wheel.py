@@ -31,8 +31,11 @@ try:
 except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from sojourn._alike import already_initialised, not_copied, not_initialised, start_out
 from sojourn._guard import GUARD
 
 if cython.compiled:
@@ -42,11 +45,13 @@ if cython.compiled:
         TaskCounter,
         TimerTask,
         TimerTaskList,
+        address,
         first,
         is_empty,
         link,
+        new_list,
+        pop,
         release_callback,
-        tasks_in,
         unlink,
     )
 else:
@@ -56,11 +61,13 @@ else:
         TaskCounter,
         TimerTask,
         TimerTaskList,
+        address,
         first,
         is_empty,
         link,
+        new_list,
+        pop,
         release_callback,
-        tasks_in,
         unlink,
     )
 
@@ -121,12 +128,22 @@ class TimingWheel:
     whatever clock you pass in.
     """
 
-    __slots__ = ("_buckets", "_counter", "_levels")
+    __slots__ = ("_sj_buckets", "_sj_counter", "_sj_levels", "_sj_room_ms")
+
+    _sj_buckets: list[Any]  # a TimerTaskList for each bucket of all levels, None before first use
+    _sj_counter: TaskCounter
+    _sj_levels: Levels
+    _sj_room_ms: int  # what expires before this has a level and a bucket
 
     def __init__(self, tick_ms: int = 1, wheel_size: int = 20, start_ms: int = 0) -> None:
-        self._levels = Levels(*checked_shape(tick_ms, wheel_size, start_ms))
-        self._counter = TaskCounter()
-        self._buckets: list[TimerTaskList] = []
+        before: Any = self._sj_levels
+        if before is not None:
+            raise already_initialised(self)
+        levels = Levels(*checked_shape(tick_ms, wheel_size, start_ms))
+        self._sj_counter = TaskCounter()
+        self._sj_buckets = [None] * levels.size
+        self._sj_room_ms = levels.end_ms()
+        self._sj_levels = levels
 
     def add(self, task: TimerTask, expiration_ms: int) -> bool:
         """Put the task in, to be due at `expiration_ms`; False if it is due already, and not added.
@@ -134,148 +151,222 @@ class TimingWheel:
         A task that waits in this wheel is moved. One that waits in another raises
         `AlreadyWaiting` and stays where it is.
         """
+        if self._sj_levels is None:
+            raise not_initialised(self)
         if not isinstance(task, TimerTask):
             raise WrongType(f"task must be a TimerTask, got {task!r}; wrap it: TimerTask(0, fn)")
-        return self.place(task, checked_ms(expiration_ms, "expiration_ms")) != DUE
+        expires_ms = checked_ms(expiration_ms, "expiration_ms")
+        if expires_ms >= self._sj_room_ms:
+            self._sj_make_room(expires_ms)
+        return self._sj_place(task, expires_ms) != DUE
 
     def advance(self, now_ms: int) -> list[TimerTask]:
         """Move time to `now_ms` and return what became due, earlier ticks first.
 
         Nothing is run in here. Time never moves back: an earlier `now_ms` returns nothing.
         """
-        out: list[TimerTask] = []
-        self.expire(checked_ms(now_ms, "now_ms"), None, out)
-        return out
+        if self._sj_levels is None:
+            raise not_initialised(self)
+        now_ms = checked_ms(now_ms, "now_ms")
+        # On its way to the caller a due task stands in a list, where it can be cancelled or moved.
+        due = new_list(self._sj_counter, True)
+        tasks: list[TimerTask] = []
+        while self._sj_expire(now_ms, due, 1):
+            task = pop(due)
+            while task is not None:
+                tasks.append(task)
+                task = pop(due)
+        return tasks
 
     def __len__(self) -> int:
-        return self._counter.waiting
+        if self._sj_levels is None:
+            raise not_initialised(self)
+        return self._sj_counter.waiting
 
     @property
     def next_expiration_ms(self) -> int | None:
         """When the next bucket in use expires; None when nothing waits."""
-        next_ms = self.next_ms()
+        if self._sj_levels is None:
+            raise not_initialised(self)
+        next_ms = self._sj_next_ms()
         return None if next_ms == EMPTY else next_ms
 
     def snapshot(self) -> WheelSnapshot:
         """Return the levels, their times, their buckets in use and what is in them."""
-        levels: list[LevelSnapshot] = []
-        waiting = 0
-        for level, found in self._tasks_by_bucket():
-            buckets = [
-                BucketSnapshot(index, expiration_ms, tuple(tasks))
-                for expiration_ms, index, tasks in sorted(found, key=lambda bucket: bucket[0])
-            ]
-            waiting += sum(len(bucket.tasks) for bucket in buckets)
-            levels.append(LevelSnapshot(*level, tuple(buckets)))
+        if self._sj_levels is None:
+            raise not_initialised(self)
+        seen: list[Any] = []
+        self._sj_look(seen)
+        items = iter(seen)
+        levels = tuple(_level(items) for _ in range(next(items)))
+        waiting = sum(len(bucket.tasks) for level in levels for bucket in level.buckets)
         firsts = [level.buckets[0].expiration_ms for level in levels if level.buckets]
-        return WheelSnapshot(tuple(levels), waiting, min(firsts, default=None))
+        return WheelSnapshot(levels, waiting, min(firsts, default=None))
 
     def clear(self) -> int:
         """Cancel everything that waits; return how much that was."""
-        return len(self._drain())
+        if self._sj_levels is None:
+            raise not_initialised(self)
+        dropped: list[object] = []
+        self._sj_drain(dropped)
+        return len(dropped)
+
+    def __repr__(self) -> str:
+        waits = " not initialised" if self._sj_levels is None else f" waiting={len(self)}"
+        return f"<{type(self).__name__}{waits}>"
+
+    def __reduce__(self) -> Any:
+        raise not_copied(self)
 
     def __del__(self) -> None:
         # Compiled, tasks and buckets form circles that the collector does not see.
-        if cython.compiled and self._buckets is not None:
-            self._drain()
+        if cython.compiled and self._sj_levels is not None:
+            self._sj_drain([])
 
-    # The atomic steps, for the layers above.
+    # Outside any step.
 
-    def place(self, task: TimerTask, expiration_ms: int) -> int:
-        """Put a task in, or move it; say DUE, WAITING or EARLIEST."""
-        self.leave(task)
+    def _sj_make_room(self, expiration_ms: int) -> None:
+        """See to it that there are levels and buckets for what expires then."""
+        while expiration_ms >= self._sj_room_ms:
+            levels = larger = self._sj_levels
+            buckets = self._sj_buckets
+            if expiration_ms >= levels.end_ms():
+                larger = levels.spanning(expiration_ms)
+                buckets = [None] * (larger.count * larger.size)
+            self._sj_grow(levels, larger, buckets)
+
+    # The atomic steps. They make no object that the collector counts.
+
+    def _sj_grow(self, levels: Levels, larger: Levels, buckets: list[Any]) -> None:
+        """Go on with the larger levels, unless they have been replaced meanwhile."""
+        if self._sj_levels is levels:
+            if larger is not levels:
+                larger.take_over(levels)
+                for number in range(levels.count * levels.size):
+                    buckets[number] = self._sj_buckets[number]
+                self._sj_buckets = buckets
+                self._sj_levels = larger
+            self._sj_room_ms = larger.end_ms()
+
+    def _sj_place(self, task: TimerTask, expiration_ms: int) -> int:
+        """Put a task in, or move it; say DUE, WAITING or EARLIEST. There must be room."""
+        if task._sj_run is None:
+            raise not_initialised(task)
+        self._sj_leave(task)
         task._sj_expiration_ms = expiration_ms
-        return self.put(task, expiration_ms)
+        return self._sj_put(task, expiration_ms)
 
-    def expire(self, now_ms: int, ready: TimerTaskList | None, out: list[TimerTask] | None) -> int:
-        """Expire every bucket up to `now_ms`, in order; return how many buckets that was.
+    def _sj_expire(self, now_ms: int, due: TimerTaskList, most: int) -> int:
+        """Expire buckets up to `now_ms`, in order, at most so many; return how many that was.
 
-        What is due goes to the list `ready`, or if that is None to `out`.
+        What is due goes to the list given.
         """
         expired = 0
-        while True:
-            number = self._levels.take(now_ms)
+        while expired < most:
+            number = self._sj_levels.take(now_ms)
             if number < 0:
-                return expired
+                break
             expired += 1
-            bucket = self._buckets[number]
-            due_ms = self._levels.due_ms()
+            bucket = self._sj_buckets[number]
+            due_ms = self._sj_levels.due_ms()
             while not is_empty(bucket):
                 task = first(bucket)
                 unlink(task)
                 if task._sj_expiration_ms >= due_ms:
-                    self.put(task, task._sj_expiration_ms)
-                elif ready is not None:
-                    link(ready, task)
-                elif out is not None:
-                    out.append(task)
+                    self._sj_put(task, task._sj_expiration_ms)
+                else:
+                    link(due, task)
+        return expired
 
-    def next_ms(self) -> int:
+    def _sj_next_ms(self) -> int:
         """When the first bucket that holds anything expires, or EMPTY.
 
         Buckets that cancellation has emptied leave the queue here, so nobody wakes for them.
         """
         while True:
-            number = self._levels.first()
+            number = self._sj_levels.first()
             if number < 0:
                 return EMPTY
-            bucket = self._buckets[number]
+            bucket = self._sj_buckets[number]
             if not is_empty(bucket):
-                return self._levels.earliest_ms
-            self._levels.drop_first()
+                return self._sj_levels.earliest_ms
+            self._sj_levels.drop_first()
 
-    def _drain(self) -> list[object]:
+    def _sj_drain(self, dropped: list[object]) -> None:
         """Cancel everything; the callbacks go to the caller, to be dropped after the step."""
-        dropped: list[object] = []
-        for bucket in self._buckets:
-            while not is_empty(bucket):
+        for bucket in self._sj_buckets:
+            while bucket is not None and not is_empty(bucket):
                 task = first(bucket)
-                unlink(task)
                 dropped.append(release_callback(task))
-        return dropped
+                unlink(task)
 
-    def _tasks_by_bucket(
-        self,
-    ) -> list[tuple[tuple[int, int, int], list[tuple[int, int, list[TimerTask]]]]]:
-        found = []
-        for level in range(self._levels.count):
-            buckets: list[tuple[int, int, list[TimerTask]]] = []
-            for index in range(self._levels.size):
-                number = level * self._levels.size + index
-                tasks = tasks_in(self._buckets[number]) if number < len(self._buckets) else []
-                if tasks:
-                    buckets.append((self._levels.starts_ms(number), index, tasks))
-            shape = (
-                self._levels.ticks_ms[level],
-                self._levels.intervals_ms[level],
-                self._levels.currents_ms[level],
-            )
-            found.append((shape, buckets))
-        return found
+    def _sj_look(self, seen: list[Any]) -> None:
+        """Note everything, in a row: how many levels, and each level's numbers and buckets.
+
+        tick, interval, current, then the buckets in use: index, expiration, tasks, None; -1
+        """
+        seen.append(self._sj_levels.count)
+        for level in range(self._sj_levels.count):
+            seen.append(self._sj_levels.ticks_ms[level])
+            seen.append(self._sj_levels.intervals_ms[level])
+            seen.append(self._sj_levels.currents_ms[level])
+            for index in range(self._sj_levels.size):
+                number = level * self._sj_levels.size + index
+                bucket = self._sj_buckets[number]
+                if bucket is not None and not is_empty(bucket):
+                    seen.append(index)
+                    seen.append(self._sj_levels.starts_ms(number))
+                    at = bucket._sj_next
+                    while at is not address(bucket):
+                        task = cython.cast(TimerTask, at)
+                        seen.append(task)
+                        at = task._sj_next
+                    seen.append(None)
+            seen.append(-1)
 
     # The raw steps.
 
-    def leave(self, task: TimerTask) -> None:
+    def _sj_leave(self, task: TimerTask) -> None:
         """Take the task out of this wheel or its ready list, if it waits; refuse if elsewhere."""
         if task._sj_list is not None:
-            if task._sj_list._counter is not self._counter:
+            if task._sj_list._counter is not self._sj_counter:
                 raise AlreadyWaiting(
                     f"this {type(task).__name__} waits in another wheel or timer; "
                     "cancel it there first"
                 )
             unlink(task)
 
-    def put(self, task: TimerTask, expiration_ms: int) -> int:
+    def _sj_put(self, task: TimerTask, expiration_ms: int) -> int:
         """Link a task that waits nowhere into its bucket; say DUE, WAITING or EARLIEST."""
-        earliest_ms = self._levels.earliest_ms
-        number = self._levels.place(expiration_ms)
+        earliest_ms = self._sj_levels.earliest_ms
+        number = self._sj_levels.place(expiration_ms)
         if number < 0:
             return DUE
-        while number >= len(self._buckets):
-            self._buckets.append(TimerTaskList(self._counter, False))
-        link(self._buckets[number], task)
-        return EARLIEST if self._levels.earliest_ms < earliest_ms else WAITING
+        bucket = self._sj_buckets[number]
+        if bucket is None:  # to make one is no risk: the collector does not count it
+            bucket = self._sj_buckets[number] = new_list(self._sj_counter, False)
+        link(bucket, task)
+        return EARLIEST if self._sj_levels.earliest_ms < earliest_ms else WAITING
+
+
+def _level(items: Iterator[Any]) -> LevelSnapshot:
+    """Read one level of what `_sj_look` has noted."""
+    tick_ms, interval_ms, current_ms = next(items), next(items), next(items)
+    buckets = []
+    while (index := next(items)) >= 0:
+        buckets.append(BucketSnapshot(index, next(items), tuple(iter(items.__next__, None))))
+    buckets.sort(key=lambda bucket: bucket.expiration_ms)
+    return LevelSnapshot(tick_ms, interval_ms, current_ms, tuple(buckets))
 
 
 if not cython.compiled:
-    GUARD.protect(TimingWheel, "place", "expire", "next_ms", "_drain", "_tasks_by_bucket")
+    start_out(TimingWheel, _sj_buckets=None, _sj_counter=None, _sj_levels=None, _sj_room_ms=0)
+    GUARD.protect(
+        TimingWheel,
+        "_sj_grow",
+        "_sj_place",
+        "_sj_expire",
+        "_sj_next_ms",
+        "_sj_drain",
+        "_sj_look",
+    )

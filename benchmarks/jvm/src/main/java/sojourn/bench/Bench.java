@@ -20,6 +20,7 @@ public final class Bench {
         Row row = switch (args[0]) {
             case "request-timeouts" -> new RequestTimeouts(options).measure();
             case "purgatory" -> new PurgatoryShape(options).measure();
+            case "one-key" -> new OneKey(options).measure();
             case "growth" -> new Growth(options).measure();
             case "memory" -> new Memory(options).measure();
             case "lateness" -> new Lateness(options).measure();

@@ -30,7 +30,9 @@ final class Growth {
         TimerTask[] victims = new TimerTask[batch.length];
         long addedNs = 0;
         long cancelledNs = 0;
+        long cpuNs = 0;
         for (int round = -warmups; round < rounds; round++) {
+            long cpu = -Cpu.ns();
             long started = System.nanoTime();
             for (int i = 0; i < batch.length; i++) {
                 TimerTask task = new Expiry(batch[i], tally);
@@ -38,18 +40,25 @@ final class Growth {
                 tasks[i] = task;
             }
             long added = System.nanoTime() - started;
+            cpu += Cpu.ns();
             for (int i = 0; i < victims.length; i++)
                 victims[i] = tasks[(int) cancelOrder[i]];
+            cpu -= Cpu.ns();
             started = System.nanoTime();
             for (TimerTask victim : victims)
                 victim.cancel();
             long cancelled = System.nanoTime() - started;
+            cpu += Cpu.ns();
             if (round >= 0) {
                 addedNs += added;
                 cancelledNs += cancelled;
+                cpuNs += cpu;
             }
         }
         double operations = (double) rounds * batch.length;
-        return new Row().put("add_ns", addedNs / operations).put("cancel_ns", cancelledNs / operations);
+        return new Row()
+            .put("add_ns", addedNs / operations)
+            .put("cancel_ns", cancelledNs / operations)
+            .put("cpu_ns", cpuNs / operations);
     }
 }

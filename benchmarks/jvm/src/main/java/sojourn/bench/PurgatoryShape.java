@@ -1,8 +1,6 @@
 package sojourn.bench;
 
-import com.sun.management.OperatingSystemMXBean;
 import java.io.IOException;
-import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
@@ -22,8 +20,6 @@ final class PurgatoryShape {
 
     private final DelayedOperationPurgatory<Operation> purgatory =
         new DelayedOperationPurgatory<>("bench", 0);
-    private final OperatingSystemMXBean process =
-        (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
     private final long[] events;
     private final long[] atUs;
     private final List<List<Operation.Key>> keys = new ArrayList<>();
@@ -35,7 +31,7 @@ final class PurgatoryShape {
     PurgatoryShape(Bench.Options options) throws IOException {
         events = Inputs.longs(options.text("events"));
         atUs = Inputs.longs(options.text("at_us"));
-        signal = options.text("variant").equals("signal");
+        signal = !options.text("variant").equals("force");
         paced = options.flag("paced");
         warmups = options.number("warmups");
         rounds = options.number("rounds");
@@ -56,11 +52,11 @@ final class PurgatoryShape {
         double[] behindMs = new double[rounds];
         long cpuNs = 0;
         for (int round = -warmups; round < rounds; round++) {
-            long cpuStarted = process.getProcessCpuTime();
+            long cpuStarted = Cpu.ns();
             long spentNs = play(paced && round >= 0);
             if (round < 0)
                 continue;
-            cpuNs += process.getProcessCpuTime() - cpuStarted;
+            cpuNs += Cpu.ns() - cpuStarted;
             opsPerS[round] = keys.size() * 1e9 / spentNs;
             behindMs[round] = spentNs / 1e6 - atUs[atUs.length - 1] / 1e3;
         }

@@ -36,6 +36,7 @@ final class RequestTimeouts {
         double[] cancelNs = new double[rounds];
         double[] expireNs = new double[rounds];
         double[] totalMs = new double[rounds];
+        double[] cpuMs = new double[rounds];
         int survivors = delays.length - cancelOrder.length;
         for (int round = -warmups; round < rounds; round++) {
             System.gc(); // each round starts on a clean heap, as a fresh process would
@@ -46,13 +47,14 @@ final class RequestTimeouts {
             cancelNs[round] = (double) spent[1] / cancelOrder.length;
             expireNs[round] = (double) spent[2] / survivors;
             totalMs[round] = (spent[0] + spent[1] + spent[2]) / 1e6;
+            cpuMs[round] = spent[3] / 1e6;
         }
         Row row = new Row()
             .put("add_ns", Row.median(addNs))
             .put("cancel_ns", Row.median(cancelNs));
         if (!systemClock)
             row.put("expire_ns", Row.median(expireNs)).put("total_ms", Row.median(totalMs));
-        return row;
+        return row.put("cpu_ms", Row.median(cpuMs));
     }
 
     private long[] round() throws Exception {
@@ -62,6 +64,7 @@ final class RequestTimeouts {
             timer = new SystemTimerReaper("bench-reaper", timer);
         TimerTask[] tasks = new TimerTask[delays.length];
 
+        long cpu = -Cpu.ns();
         long started = System.nanoTime();
         for (int i = 0; i < delays.length; i++) {
             TimerTask task = new Expiry(delays[i], tally);
@@ -69,17 +72,21 @@ final class RequestTimeouts {
             tasks[i] = task;
         }
         long added = System.nanoTime() - started;
+        cpu += Cpu.ns();
 
         TimerTask[] victims = new TimerTask[cancelOrder.length];
         for (int i = 0; i < victims.length; i++)
             victims[i] = tasks[(int) cancelOrder[i]];
+        cpu -= Cpu.ns();
         started = System.nanoTime();
         for (TimerTask victim : victims)
             victim.cancel();
         long cancelled = System.nanoTime() - started;
+        cpu += Cpu.ns();
 
         long expired = 0;
         if (!systemClock) {
+            cpu -= Cpu.ns();
             started = System.nanoTime();
             HandClock.advance(PAST_ALL_MS);
             while (timer.advanceClock(0)) {
@@ -87,8 +94,9 @@ final class RequestTimeouts {
             }
             tally.awaitAll();
             expired = System.nanoTime() - started;
+            cpu += Cpu.ns();
         }
         timer.close();
-        return new long[] {added, cancelled, expired};
+        return new long[] {added, cancelled, expired, cpu};
     }
 }
