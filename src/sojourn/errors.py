@@ -52,6 +52,8 @@ class InUse(SojournError, RuntimeError):
 class Missed(SojournError, LookupError):
     """Retention removed outcomes before they were read; `last` is the last one that is gone."""
 
+    last: int
+
     def __init__(self, message: str, last: int = 0) -> None:
         super().__init__(message)
         self.last = last

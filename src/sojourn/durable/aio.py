@@ -31,6 +31,8 @@ class AsyncPurgatory:
     A task that is cancelled stops waiting for its answer; the command may be carried out.
     """
 
+    purgatory: Purgatory
+
     def __init__(self, purgatory: Purgatory) -> None:
         self.purgatory = purgatory
 

@@ -44,6 +44,9 @@ class Purgatory:
     at the start, by default the system's, or the ManualClock's. Every method: any thread.
     """
 
+    path: str
+    retention_ms: int
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -258,6 +261,8 @@ class Subscription:
     reading begins at the committed position, so an outcome may come again: at least once. Not
     for several threads at once.
     """
+
+    name: str
 
     def __init__(self, purgatory: Purgatory, name: str) -> None:
         self._purgatory = purgatory

@@ -269,11 +269,11 @@ class Shell(Driven):
 
     # For a ManualClock, which drives it.
 
-    def next_ms(self) -> int:
+    def _sj_next_ms(self) -> int:
         due_ms = self.due_ms()
         return due_ms if due_ms == NOTHING_MS else self.to_clock_ms(due_ms)
 
-    def turn(self) -> int:
+    def _sj_turn(self) -> int:
         self.step()
         return 1
 
