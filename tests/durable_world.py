@@ -232,6 +232,7 @@ class World:
         error = request.future.exception(0)
         if error is not None:
             assert isinstance(error, NotWritten), error
+            assert "injected" in str(error)
             self.refused += len(rows)
             return
         for row, answer in zip(rows, request.future.result(0), strict=True):
@@ -274,6 +275,11 @@ class World:
         assert self.store.outcomes(0, self.shell.told, 10**9) == self.feed  # nothing changed
         times = [row["at_ms"] for row in told]
         assert times == sorted(times)
+        arrival = {row["id"]: n for n, row in enumerate(self.operations)}
+        moments: dict[tuple[int, str], list[int]] = {}  # those that ended so, at that time
+        for row in told:
+            moments.setdefault((row["at_ms"], row["status"]), []).append(arrival[row["id"]])
+        assert all(arrivals == sorted(arrivals) for arrivals in moments.values())
         wanted = by_id(rows_oracle.resolve(self.operations, self.signals, self.cancels).outcomes)
         assert by_id(told) == wanted
         operations, signals, cancels = rows_of(self.history)

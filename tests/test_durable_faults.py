@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import resource
 import shutil
@@ -15,7 +16,7 @@ from durable_world import Faults, FaultyConnection
 
 from sojourn import ManualClock, durable
 from sojourn.durable import AsyncPurgatory, Purgatory, store
-from sojourn.errors import BadFile, Full, Missed, NotWritten
+from sojourn.errors import BadFile, Closed, Full, Missed, NotWritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -284,6 +285,49 @@ def test_very_many_expiries_in_one_millisecond(path: Path, count: int) -> None:
             assert {outcome.status for outcome in some} == {"expired"}
             number += len(some)
         assert number == count
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_does_not_keep_the_file_from_the_next_process(path: Path) -> None:
+    ours, theirs = os.pipe()
+    waits = Purgatory(path, clock=ManualClock())  # which has no threads
+    child = os.fork()
+    if child == 0:
+        os.read(ours, 1)
+        os._exit(0)
+    waits.close()
+    Purgatory(path, clock=ManualClock()).close()
+    os.write(theirs, b".")
+    os.waitpid(child, 0)
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_machine_that_fails_behind_the_disk_goes_no_further(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    waits = Purgatory(path, clock=clock)
+    waits.submit("a", [("k", 1)], 100)
+
+    class Broken:
+        def __init__(self, machine: object) -> None:
+            self._machine = machine
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._machine, name)
+
+        def apply(self, plan: object) -> None:
+            raise MemoryError
+
+    monkeypatch.setattr(waits._shell, "machine", Broken(waits._shell.machine))
+    with pytest.raises(MemoryError):
+        waits.signal("k", 1)
+    with pytest.raises(Closed, match="opened again"):
+        waits.signal("k", 2)
+    waits.close()
+    with Purgatory(path, clock=clock) as waits:
+        assert [outcome.id for outcome in waits.outcomes()] == ["a"]
 
 
 # asyncio.
