@@ -85,7 +85,7 @@ def requirements(thread: int, n: int) -> list[tuple[str, int]]:
     return [(f"paid-{thread}-{n}", 1), (f"stock-{n % 1000}", n)]
 
 
-def run(call: Callable[[int, int], int], seconds: float) -> tuple[int, float, list[float]]:
+def run(call: Callable[[int, int], int], seconds: float) -> tuple[int, float, float, list[float]]:
     until = time.perf_counter() + seconds
     counts: list[int] = []
     took_ms: list[float] = []
@@ -101,23 +101,24 @@ def run(call: Callable[[int, int], int], seconds: float) -> tuple[int, float, li
         took_ms.extend(mine)
 
     threads = [threading.Thread(target=client, args=(n,)) for n in range(THREADS)]
-    started = time.perf_counter()
+    started, started_cpu = time.perf_counter(), time.process_time()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(counts), time.perf_counter() - started, took_ms
+    took_s, cpu_s = time.perf_counter() - started, time.process_time() - started_cpu
+    return sum(counts), took_s, cpu_s, took_ms
 
 
-def report(how: str, count: int, took_s: float, took_ms: list[float]) -> None:
+def report(how: str, count: int, took_s: float, cpu_s: float, took_ms: list[float]) -> None:
     print(
-        f"{THREADS} threads, {how}: {count / took_s:,.0f} durable submits/s; "
-        f"a call p50 {at(took_ms, 50):.1f} ms, p99 {at(took_ms, 99):.1f} ms"
+        f"{THREADS} threads, {how}: {count / took_s:,.0f} durable submits/s, "
+        f"{cpu_s / count * 1e6:.1f} µs of processor each; a call p50 {at(took_ms, 50):.1f} ms, p99 {at(took_ms, 99):.1f} ms"
     )
 
 
 def fill(path: Path, count: int) -> None:
-    started = time.perf_counter()
+    started, started_cpu = time.perf_counter(), time.process_time()
     with durable.Purgatory(path) as waits:
         for first in range(0, count, 50_000):
             rows = [
@@ -125,11 +126,11 @@ def fill(path: Path, count: int) -> None:
                 for n in range(first, min(first + 50_000, count))
             ]
             waits.submit_many(rows)
-    took_s = time.perf_counter() - started
+    took_s, cpu_s = time.perf_counter() - started, time.process_time() - started_cpu
     size = path.stat().st_size
     print(
-        f"one thread, in batches of 50,000: {count / took_s:,.0f} durable submits/s; "
-        f"{size / count:.0f} bytes each in the file"
+        f"one thread, in batches of 50,000: {count / took_s:,.0f} durable submits/s, "
+        f"{cpu_s / count * 1e6:.1f} µs of processor each; {size / count:.0f} bytes in the file"
     )
     subprocess.run([sys.executable, "-m", "benchmarks.durable", "--start", str(path)], check=True)
 
@@ -137,14 +138,14 @@ def fill(path: Path, count: int) -> None:
 def start(path: Path) -> None:
     """In a process of its own, for its memory."""
     before = resident_bytes()
-    started = time.perf_counter()
+    started, started_cpu = time.perf_counter(), time.process_time()
     with durable.Purgatory(path) as waits:
-        took_s = time.perf_counter() - started
+        took_s, cpu_s = time.perf_counter() - started, time.process_time() - started_cpu
         count = len(waits)
         each = (resident_bytes() - before) / count
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         print(
-            f"start with {count:,} waiting: {took_s:.2f} s; {each:.0f} bytes of memory each, "
+            f"start with {count:,} waiting: {took_s:.2f} s, {cpu_s:.2f} s of processor; {each:.0f} bytes of memory each, "
             f"at most {peak / count:.0f} during the start"
         )
 
