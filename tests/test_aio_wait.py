@@ -95,6 +95,10 @@ async def _delegated(wait: Any) -> Any:
     return await Delegates()
 
 
+def _given_up_soon(wait: Any) -> Coroutine[Any, Any, Any]:
+    return asyncio.wait_for(wait, 0.002)
+
+
 AROUND: list[Callable[[Any], Coroutine[Any, Any, Any]]] = [
     lambda wait: wait,
     _await,
@@ -556,6 +560,36 @@ def test_one_that_does_not_wait_yet_cannot_be_cancelled_by_others() -> None:
     run_quickly(main())
 
 
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_a_callback_that_raises_keeps_nobody_from_being_told(error: type[BaseException]) -> None:
+    def raises(_: object) -> None:
+        raise error("its own")
+
+    told: list[Any] = []
+    handled: list[Any] = []
+
+    async def main() -> None:
+        door = Door()
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: handled.append(context["exception"]))
+        for callback in (told.append, raises, told.append, told.append):
+            wait: Any = door.wait()
+            wait.add_done_callback(callback)
+        assert door.open() == 4
+        await step()
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(main())
+    if error is not ValueError:
+        with pytest.raises(error, match="its own"):
+            loop.run_until_complete(task)
+        assert len(told) == 1
+    loop.run_until_complete(task)
+    loop.close()
+    assert len(told) == 3
+    assert [type(raised) for raised in handled] == [error] * (error is ValueError)
+
+
 @pytest.mark.parametrize("how", ["force_complete", "cancel"])
 def test_a_wait_may_be_ended_in_any_thread(how: str) -> None:
     async def main() -> None:
@@ -644,6 +678,8 @@ def test_the_collector_sees_callbacks_again_after_the_wait() -> None:
         assert not gc.is_tracked(callback)
         assert not gc.is_tracked(late)
         door.open()
+        await step()
+        assert called == [late]
         assert gc.is_tracked(callback)
         assert gc.is_tracked(late)
         other: Any = aio.Purgatory().wait(never, keys=["a"], timeout=30)
@@ -677,7 +713,7 @@ def test_whatever_ends_the_waits_nothing_is_left_of_them(seed: int, quiet_log: N
             return purgatory.wait(lambda: number in arrived, keys=[key, "all"], timeout=timeout)
 
         async def one(number: int) -> Any:
-            around = random.choice([*AROUND, lambda wait: asyncio.wait_for(wait, 0.002)])
+            around = random.choice([*AROUND, _given_up_soon])
             if random.random() < 0.2:
                 return await purgatory.submit(
                     DelayedOperation(random.choice([1, 5, 1000])), ["all"]

@@ -90,10 +90,14 @@ class DelayedFuture(DelayedOperation):
         outcome.add_done_callback(news.stop)
         for future in self._sj_futures:  # also those that are done by now, lest one be missed
             future.add_done_callback(news)
+        # A finaliser that finishes a future in the middle of `add_done_callback` calls nobody.
+        purgatory.check_and_complete(news)
         return outcome
 
     def try_complete(self) -> bool:
         futures = self._sj_futures
+        if futures is None:
+            raise not_initialised(self)
         while self._sj_done < len(futures):
             if not futures[self._sj_done].done():
                 return False

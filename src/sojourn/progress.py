@@ -413,7 +413,7 @@ def checked_needed(needed: Any, count: int) -> int:
     if needed is None:
         return count
     try:
-        number = index(needed)
+        number = needed if type(needed) is int else index(needed)
     except TypeError:
         raise WrongType(f"needed must be an integer, got {needed!r}; None means all") from None
     if not 1 <= number <= count:

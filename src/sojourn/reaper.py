@@ -15,8 +15,9 @@ falls due meanwhile joins the ready list.
 The reaper keeps the timer alive while something waits in it. While nothing does it knows it by a
 weak reference only: a timer that nobody else refers to goes, which rings the bell, and the
 threads end. Whoever adds has the timer kept from then on; the watcher lets it go before it looks
-whether anything waits, never after, so one of the two sees the other. Cancelling rings no bell. So a watcher that sleeps for long looks now and then whether
-anything is left: after one second, two, four, and so on.
+whether anything waits, never after, so one of the two sees the other. Cancelling rings no bell.
+So a watcher that sleeps for long looks now and then whether anything is left: after one second,
+two, four, and so on.
 """
 
 from __future__ import annotations

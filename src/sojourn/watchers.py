@@ -178,7 +178,7 @@ class Watchers(Places):
     def sample(self, start: int, count: int, operations: list[DelayedOperation]) -> int:
         """List up to `count` operations, by place from `start` on; return where to go on."""
         place = start
-        looked_at = 0
+        looked_at = 1
         while looked_at < self._used and looked_at < 4 * count and len(operations) < count:
             if place <= 0 or place >= self._used:
                 place = 1

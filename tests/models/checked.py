@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from models.naive_wheel import NaiveWheel
 from models.programs import NAMES, Add, Advance, Cancel, Shape, Step
-
 from sojourn import DeadlineWheel, TimerTask, TimingWheel
 
 if TYPE_CHECKING:

@@ -80,7 +80,6 @@ class Case(NamedTuple):
     intrusion: tuple[Step, ...]
     after: tuple[Step, ...]
     from_a_thread: bool
-    inside: str = ""  # the file whose allocations count, if not all do
 
     @property
     def name(self) -> str:
@@ -233,7 +232,7 @@ class Sweep:
             self._helper.kept_waiting = False
             finalise = lambda: self._helper.do(intrude)  # noqa: E731
         call = answer_of(
-            Action(partial(self._collector.call, action.do, at, finalise, case.inside), action.tell)
+            Action(partial(self._collector.call, action.do, at, finalise), action.tell)
         )
         if not self._collector.reached:
             intrude()

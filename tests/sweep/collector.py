@@ -9,13 +9,11 @@ because only those empty CPython's free lists, and what comes from a free list s
 from __future__ import annotations
 
 import gc
-import sys
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
 NEVER = 0
 
@@ -39,23 +37,16 @@ class Collector:
         self._seen = 0
         self._at = NEVER
         self._finalise: Callable[[], object] = int
-        self._inside = ""
         self._before = gc.get_threshold()
         gc.collect()
         gc.freeze()  # what is here stays, and need not be looked at a thousand times
 
-    def call(
-        self, call: Callable[[], Any], at: int, finalise: Callable[[], object], inside: str = ""
-    ) -> Any:
-        """Make the call, with the finaliser at allocation number `at`; `reached` says if it ran.
-
-        With `inside` only what is allocated by, or for, the source file of that name counts.
-        """
+    def call(self, call: Callable[[], Any], at: int, finalise: Callable[[], object]) -> Any:
+        """Make the call, with the finaliser at allocation number `at`; `reached` says if it ran."""
         self._thread = get_ident()
         self._seen = 0
         self._at = at
         self._finalise = finalise
-        self._inside = inside
         gc.disable()
         gc.freeze()
         gc.collect()  # of nothing, but it empties the free lists
@@ -84,17 +75,8 @@ class Collector:
             return
         if phase == "stop":
             gc.freeze()  # so that the next one is a full one too
-        elif not self._inside or _is_running(self._inside):
+        else:
             self._seen += 1
             if self._seen == self._at:
                 gc.disable()
                 _Garbage(self._finalise)
-
-
-def _is_running(file: str) -> bool:
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if frame.f_code.co_filename.endswith(file):
-            return True
-        frame = frame.f_back
-    return False

@@ -74,7 +74,7 @@ class NaiveFutures(World):
                 for number in range(_FUTURES):
                     self.gap()
                     if self._futures[number] == "pending":
-                        self._futures[number] = "timed out"
+                        self._futures[number] = "cancelled"
         self.gap()
         self._now_ms = max(self._now_ms, target_ms)
 
@@ -149,7 +149,7 @@ class RealFutures(World):
 def _state(future: Future[None]) -> str:
     if not future.done():
         return "pending"
-    return "done" if future.exception() is None else "timed out"
+    return "cancelled" if future.cancelled() else "done"
 
 
 _CALLS: tuple[tuple[tuple[Step, ...], Step], ...] = (

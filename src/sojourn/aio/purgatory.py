@@ -14,9 +14,9 @@ from sojourn.aio.timer import Timer
 from sojourn.aio.wait import Home, checked_signals, new_wait
 from sojourn.errors import Cancelled, Closed, WrongThread, WrongType
 from sojourn.keys import as_key
+from sojourn.operation import DelayedOperation
 
 if TYPE_CHECKING:
-    from sojourn.operation import DelayedOperation
     from sojourn.purgatory import PurgatoryMetrics
 
 Value = TypeVar("Value")
@@ -153,6 +153,8 @@ class Purgatory(Face):
         """Do the same with a future of the caller's."""
         self._sj_loop.check()
         self._sj_loop.check_open()
+        if not isinstance(operation, DelayedOperation):
+            raise WrongType(f"operation must be a DelayedOperation, got {operation!r}")
         relay = Relay(self._sj_loop, future, operation)
         self._sj_core.submit_into(relay, operation, keys, requires=requires, needed=needed)
         future.add_done_callback(relay.on_done)

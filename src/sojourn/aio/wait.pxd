@@ -18,6 +18,9 @@ cdef int BLOCKING
 cdef class Home(LoopThread):
     cdef readonly object core
     cdef public bint is_closed
+    cdef list _ended
+
+    cdef int wake(self, Wait wait) except -1
 
 
 cdef class Wait(DelayedOperation):
@@ -38,9 +41,14 @@ cdef class Wait(DelayedOperation):
     cdef int _start(self) except -1
     cdef int _end_from_here(self) except -1
     cdef int _end(self) except -1
+    cdef int _tell(self) except -1
     cpdef object _sj_on_cancel(self, object why)
 
 
+@cython.locals(waits=list, wait=Wait, told="long long")
+cpdef object tell_all(Home home)
+
+cdef int call(Home home, object context, object callback, Wait wait) except -1
 cdef int hide(object callback) except -1
 cdef int unhide(object callback) except -1
 cpdef object end(Wait wait)

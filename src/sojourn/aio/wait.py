@@ -9,7 +9,7 @@ object, and no coroutine, `asyncio.Future` or timer handle besides.
       |<-- itself, not done ------|                                       |
       |--- add_done_callback() -->|                                       |
                                   |<-- on_complete(): news, or time is up-|
-      |<-- call_soon(callback) ---|
+      |<-- callback, in the loop -|
       |--- result() ------------->|
       |--- send(None) ----------->|
       |<-- StopIteration(value) --|
@@ -38,6 +38,7 @@ from types import AsyncGeneratorType, BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 from sojourn._alike import not_initialised, start_out
+from sojourn._log import shown
 from sojourn.errors import AlreadyWaiting, Cancelled, OutOfRange, WrongType
 
 if cython.compiled:
@@ -50,13 +51,13 @@ if cython.compiled:
     )
     from cython.cimports.sojourn.aio.loop import LoopThread
     from cython.cimports.sojourn.millis import checked_ms
-    from cython.cimports.sojourn.operation import COMPLETED, DelayedOperation
+    from cython.cimports.sojourn.operation import CANCELLED, COMPLETED, DelayedOperation
     from cython.cimports.sojourn.progress import checked_requires
     from cython.cimports.sojourn.task import OVERRIDDEN
 else:
     from sojourn.aio.loop import LoopThread
     from sojourn.millis import checked_ms
-    from sojourn.operation import COMPLETED, DelayedOperation
+    from sojourn.operation import CANCELLED, COMPLETED, DelayedOperation
     from sojourn.progress import checked_requires
     from sojourn.task import OVERRIDDEN
 
@@ -87,15 +88,25 @@ _ASYNCHRONOUS = CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
 
 
 class Home(LoopThread):
-    """Where waits belong: an event loop, and a purgatory that it drives."""
+    """Where waits belong: an event loop, and a purgatory that it drives.
 
-    __slots__ = ("core", "is_closed")
+    It wakes all tasks whose waits are over in one call of the loop, in the order they ended.
+    """
+
+    __slots__ = ("_ended", "core", "is_closed")
 
     def __init__(self, loop: LoopThread, core: Purgatory) -> None:
         self.loop = loop.loop
         self.thread = loop.thread
         self.core = core
         self.is_closed = False
+        self._ended: list[Wait] = []
+
+    def wake(self, wait: Wait) -> None:
+        """Let the loop tell those who wait for it; call this in the loop's thread."""
+        self._ended.append(wait)
+        if len(self._ended) == 1:
+            self.call_soon(tell_all, self, None)
 
 
 class Wait(DelayedOperation):
@@ -245,8 +256,8 @@ class Wait(DelayedOperation):
         self._is_cancelled = True
         if self._phase == NEW:
             self._end()
-        elif not DelayedOperation.cancel(self):  # it has just ended
-            self._is_cancelled = False
+        elif not DelayedOperation.cancel(self) and self._sj_state != CANCELLED:
+            self._is_cancelled = False  # it has just ended
             return False
         self._outcome = msg
         return True
@@ -289,6 +300,8 @@ class Wait(DelayedOperation):
 
     def remove_done_callback(self, fn: Callable[[Any], object]) -> int:
         """Do not call `fn`; return how many times it would have been called."""
+        if self._phase == OVER:
+            return 0
         callbacks = self._callbacks()
         kept = [(callback, context) for callback, context in callbacks if callback != fn]
         self._set_callbacks(kept)
@@ -345,15 +358,46 @@ class Wait(DelayedOperation):
         if self._sj_error is not None and not self._has_failed:
             self._has_failed = True
             self._outcome = as_raised(self._sj_error)
+        if self._callback is not None:
+            self._home.wake(self)
+
+    def _tell(self) -> None:
+        """Call those who wait for it; the loop calls this."""
         callback, context = self._callback, self._context
         self._callback = self._context = None
         if type(callback) is list:
             for other, context in callback:
-                self._home.call_soon(other, self, context)
-        elif callback is not None:
+                call(self._home, context, other, self)
+        else:
             if cython.compiled and Py_REFCNT(callback) > 1:
                 unhide(callback)
-            self._home.call_soon(callback, self, context)
+            call(self._home, context, callback, self)
+
+
+def tell_all(home: Home) -> None:
+    """Tell all whose waits have ended; for the loop to call."""
+    waits, home._ended = home._ended, []
+    told = 0
+    try:
+        for wait in waits:
+            told += 1
+            wait._tell()
+    finally:
+        if told < len(waits):  # KeyboardInterrupt or SystemExit; the others are told next time
+            home._ended = waits[told:] + home._ended
+            home.call_soon(tell_all, home, None)
+
+
+def call(home: Home, context: Context, callback: Any, wait: Wait) -> None:
+    """Call back, and take an error as the loop would."""
+    try:
+        context.run(callback, wait)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        home.loop.call_exception_handler(
+            {"message": f"Exception in callback {shown(callback)}", "exception": error}
+        )
 
 
 def hide(callback: Any) -> None:
