@@ -113,7 +113,8 @@ def run(call: Callable[[int, int], int], seconds: float) -> tuple[int, float, fl
 def report(how: str, count: int, took_s: float, cpu_s: float, took_ms: list[float]) -> None:
     print(
         f"{THREADS} threads, {how}: {count / took_s:,.0f} durable submits/s, "
-        f"{cpu_s / count * 1e6:.1f} µs of processor each; a call p50 {at(took_ms, 50):.1f} ms, p99 {at(took_ms, 99):.1f} ms"
+        f"{cpu_s / count * 1e6:.1f} µs of processor each; "
+        f"a call p50 {at(took_ms, 50):.1f} ms, p99 {at(took_ms, 99):.1f} ms"
     )
 
 
@@ -145,8 +146,8 @@ def start(path: Path) -> None:
         each = (resident_bytes() - before) / count
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         print(
-            f"start with {count:,} waiting: {took_s:.2f} s, {cpu_s:.2f} s of processor; {each:.0f} bytes of memory each, "
-            f"at most {peak / count:.0f} during the start"
+            f"start with {count:,} waiting: {took_s:.2f} s, {cpu_s:.2f} s of processor; "
+            f"{each:.0f} bytes of memory each, at most {peak / count:.0f} during the start"
         )
 
 

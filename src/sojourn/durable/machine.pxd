@@ -182,4 +182,5 @@ cdef object _ended(
     Waiting waiting, Submission submission, str status, long long at_ms, object by_key, long long number
 )
 cdef object _parked(Waiting waiting)
+cdef object _leaf(object kind, tuple fields)
 cdef bint _is_over(Waiting waiting)

@@ -53,6 +53,7 @@ from sojourn.durable.records import BatchRecord, Parked, fingerprint
 from sojourn.errors import BadFile, Full, IdTaken
 
 if cython.compiled:
+    from cython.cimports.sojourn._collector import PyObject_GC_UnTrack
     from cython.cimports.sojourn.durable.records import Submission, read_submission
     from cython.cimports.sojourn.forest import Forest
     from cython.cimports.sojourn.places import numbers
@@ -452,7 +453,7 @@ class Machine:
                     else:
                         waiting = self._waiting[id]
                         operation = _still(waiting, submission)
-                answers[n] = _new_tuple(Answer, (verdict, time_ms, operation, None))
+                answers[n] = _leaf(Answer, (verdict, time_ms, operation, None))
         for id, verdict in zip(batch.cancels, cancels, strict=True):
             if id in by_id:
                 batch.cancel_answers.append(Answer(verdict, time_ms, by_id[id]))
@@ -720,7 +721,7 @@ def _still(waiting: Waiting, submission: Submission) -> Operation:
         submission.payload,
         None,
     )
-    operation: Operation = _new_tuple(Operation, fields)
+    operation: Operation = _leaf(Operation, fields)
     return operation
 
 
@@ -738,8 +739,16 @@ def _ended(
         submission.payload,
         number,
     )
-    operation: Operation = _new_tuple(Operation, fields)
+    operation: Operation = _leaf(Operation, fields)
     return operation
+
+
+def _leaf(kind: Any, fields: tuple[Any, ...]) -> Any:
+    """Make a named tuple that the garbage collector need not look at: it leads to no other."""
+    leaf = _new_tuple(kind, fields)
+    if cython.compiled:
+        PyObject_GC_UnTrack(leaf)
+    return leaf
 
 
 def _submission_of(waiting: Waiting) -> Submission:

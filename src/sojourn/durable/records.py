@@ -20,6 +20,9 @@ from typing import Any, NamedTuple
 
 from sojourn.errors import OutOfRange, WrongType
 
+if cython.compiled:
+    from cython.cimports.sojourn._collector import PyObject_GC_UnTrack
+
 TEXT_BYTES_MAX = 1024  # of an id, a key, a class or a subscription's name
 PAYLOAD_BYTES_MAX = 1 << 20
 REQUIREMENTS_MAX = 10_000
@@ -173,6 +176,8 @@ def _submission(
     submission = Submission.__new__(Submission)
     submission.id = id
     submission.requires = requires
+    if cython.compiled:
+        PyObject_GC_UnTrack(requires)  # texts and numbers
     submission.needed = needed
     submission.timeout_ms = timeout_ms
     submission.class_ = class_
