@@ -330,6 +330,30 @@ def test_a_machine_that_fails_behind_the_disk_goes_no_further(
         assert [outcome.id for outcome in waits.outcomes()] == ["a"]
 
 
+def test_after_an_interrupt_in_the_middle_of_a_write_the_file_is_opened_again(path: Path) -> None:
+    class Interrupted(Faults):
+        armed = False
+
+        def maybe(self, text: str) -> None:
+            if self.armed and text.startswith("COMMIT"):
+                raise KeyboardInterrupt
+
+    faults = Interrupted(random.Random(0))
+    clock = ManualClock()
+    waits = Purgatory(path, clock=clock, connect=lambda p: FaultyConnection(p, faults))
+    waits.submit("a", [("k", 1)], 100)
+    faults.armed = True
+    with pytest.raises(KeyboardInterrupt):
+        waits.signal("k", 1)
+    faults.armed = False
+    with pytest.raises(Closed, match="opened again"):
+        waits.signal("k", 1)
+    waits.close()
+    with Purgatory(path, clock=clock) as waits:
+        assert waits.signal("k", 1).verdict == "accepted"
+        assert [outcome.id for outcome in waits.outcomes()] == ["a"]
+
+
 # asyncio.
 
 

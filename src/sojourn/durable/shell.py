@@ -141,6 +141,9 @@ class Shell(Driven):
         except Exception as error:
             self._refuse(requests, time_ms, error)
             return
+        except BaseException as error:  # an interrupt: whether it is on disk nobody knows
+            self._fail(requests, error)
+            raise
         try:
             if len(plan):
                 self.machine.apply(plan)
@@ -187,8 +190,8 @@ class Shell(Driven):
             _set(request.future, None, refusal)
 
     def _fail(self, requests: list[Request], error: BaseException) -> None:
-        """The machine is not what the file says: go no further."""
-        log.critical("%s: a batch is on disk and not in memory", self.store.path, exc_info=error)
+        """The machine may not be what the file says: go no further."""
+        log.critical("%s: a batch may be on disk only", self.store.path, exc_info=error)
         failure = Closed(f"{self.store.path} has to be opened again: {error!r}")
         with self._gate:
             self._closed = failure
