@@ -1,12 +1,13 @@
 """The sweep's own process: performs points and says which it is at, so that its death can tell.
 
-    python tests/collection_sweep.py PROGRESS CASE POINT
+    python tests/collection_sweep.py MODULE PROGRESS CASE POINT
     python tests/collection_sweep.py
 
 The second runs all of it, on the build that SOJOURN_PURE chooses, and prints a report.
 
-Each line on standard output is a case: its number, how many points it had, and the failures. The
-file PROGRESS always says at which case and point it is. It begins at CASE and POINT.
+MODULE has the cases. Each line on standard output is a case: its number, how many points it had,
+and the failures. The file PROGRESS always says at which case and point it is. It begins at CASE
+and POINT.
 """
 
 from __future__ import annotations
@@ -17,20 +18,21 @@ import logging
 import os
 import sys
 import warnings
+from importlib import import_module
 
-from sweep import all_cases, supervisor
+from sweep import supervisor
 from sweep.cases import Sweep, allowed, difference
 
 _ENOUGH = 20  # failures, to know that a case fails
 
 
-def main(progress: str, first_case: int, first_point: int) -> None:
+def main(module: str, progress: str, first_case: int, first_point: int) -> None:
     faulthandler.enable()
     logging.getLogger("sojourn").disabled = True
     warnings.simplefilter("ignore")
     file = os.open(progress, os.O_WRONLY | os.O_CREAT, 0o600)
     sweep = Sweep()
-    for number, case in enumerate(all_cases()):
+    for number, case in enumerate(import_module(module).all_cases()):
         if number < first_case:
             continue
         outcomes = allowed(case)
@@ -42,7 +44,7 @@ def main(progress: str, first_case: int, first_point: int) -> None:
             if isinstance(outcome, str):
                 failures.append((at, outcome))
             elif outcome not in outcomes:
-                failures.append((at, difference(outcome, outcomes)))
+                failures.append((at, difference(outcome, outcomes)[:500]))
             if not reached or len(failures) == _ENOUGH:
                 break
             at += 1
@@ -51,6 +53,6 @@ def main(progress: str, first_case: int, first_point: int) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        main(sys.argv[1], *map(int, sys.argv[2:]))
+        main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     else:
-        print(supervisor.sweep(patience_s=10))
+        print(supervisor.sweep("sweep", patience_s=10))

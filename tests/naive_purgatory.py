@@ -461,10 +461,10 @@ class RealRun(Run):
     def outcome(self, number: int) -> str:
         operation = self._operations[number]
         state = repr(operation).rstrip(">").split()[-1]
-        return f"{number}:{state},{_settled(operation.future)}"
+        return f"{number}:{state},{settled(operation.future)}"
 
 
-def _settled(future: Future[bool] | None) -> str:
+def settled(future: Future[bool] | None) -> str:
     if future is None:
         return "no future"
     if not future.done():

@@ -214,7 +214,7 @@ class Sweep:
         finally:
             world.close()
             self._points += 1
-            if self._points % 256 == 0:
+            if self._points % 1_000 == 0:
                 self._collector.tidy()
 
     def _point(self, world: World, case: Case, at: int) -> tuple[Outcome | str, bool]:

@@ -44,7 +44,7 @@ class RealProgress(RealPurgatories):
         super().__init__(key, _PROGRAM)
 
     def _row(self, number: int) -> tuple[Real, list[Any], int]:
-        operation = self._operations[number]
+        operation = self._operation(number)
         spec = operation.spec
         return operation, [(self._key(key), spec.offset) for key in spec.keys], spec.needed
 
@@ -228,7 +228,6 @@ _CALLS: tuple[tuple[tuple[Step, ...], Step], ...] = (
     ((), ("close_purgatory",)),
 )
 _INTRUSIONS: tuple[tuple[Step, ...], ...] = (
-    (("cancel", 1),),
     (("cancel", 2), ("cancel", 0)),
     (("submit", 9),),
     (("submit", 10), ("cancel", 1)),

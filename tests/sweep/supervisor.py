@@ -9,10 +9,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-
-from sweep import all_cases
 
 if TYPE_CHECKING:
     from sweep.cases import Case
@@ -57,9 +56,9 @@ def _listed(kinds: Counter[str]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "no failures"
 
 
-def sweep(patience_s: float) -> Report:
-    """Sweep with the build that the environment asks for; a hang is a point without an end."""
-    cases = list(all_cases())
+def sweep(module: str, patience_s: float) -> Report:
+    """Sweep through the module's cases; a point that takes longer than `patience_s` hangs."""
+    cases: list[Case] = list(import_module(module).all_cases())
     report = Report(Counter(), [])
     deaths: Counter[int] = Counter()
     begin = (0, 1)
@@ -67,7 +66,9 @@ def sweep(patience_s: float) -> Report:
         progress = Path(folder, "progress")
         while begin[0] < len(cases):
             progress.write_text("")
-            kind, lines, traceback = _run(progress, begin, patience_s)
+            kind, lines, traceback = _run(
+                [module, str(progress), *map(str, begin)], progress, patience_s
+            )
             for line in lines:
                 number, points, failures = json.loads(line)
                 case = cases[number]
@@ -86,13 +87,13 @@ def sweep(patience_s: float) -> Report:
     return report
 
 
-def _run(progress: Path, begin: tuple[int, int], patience_s: float) -> tuple[str, list[str], str]:
+def _run(arguments: list[str], progress: Path, patience_s: float) -> tuple[str, list[str], str]:
     """Run until it ends, dies or stands still; return which, what it said, and where it was."""
     with (
         tempfile.TemporaryFile("w+") as said,
         tempfile.TemporaryFile("w+") as complained,
         subprocess.Popen(
-            [sys.executable, str(_SCRIPT), str(progress), *map(str, begin)],
+            [sys.executable, str(_SCRIPT), *arguments],
             stdout=said,
             stderr=complained,
         ) as process,

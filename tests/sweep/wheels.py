@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from models.naive_wheel import NaiveWheel
 
+import sojourn
 from sojourn import DeadlineWheel, TimerTask, TimingWheel
 from sweep.cases import Action, Case, Seen, Step, World
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _SIZE = 4  # so that a level spans 4, 16, 64, 256 ms
 _FAR_MS = 4**6
+_MANY_MS = 4_000 if sojourn.compiled else 1_200  # the end of many deadlines, one a millisecond
 _THE_END = tuple(("advance", now_ms) for now_ms in (6, 9, 17, 40, 70, 300, 1_100, _FAR_MS, 2**60))
 
 
@@ -93,8 +95,8 @@ class NaiveTimingWheel(NaiveWheels):
 
 
 def _without_twins(names: Sequence[int]) -> list[int]:
-    """Names of one tick come in an order that the model does not know: n and n + 1000."""
-    return [name % 1000 for name in names]
+    """Names of one tick come in an order that the model does not know: n and n + 10,000."""
+    return [name % 10_000 for name in names]
 
 
 class _Task(TimerTask):
@@ -109,7 +111,7 @@ class RealTimingWheel(World):
     def __init__(self) -> None:
         super().__init__()
         self._wheel = TimingWheel(wheel_size=_SIZE)
-        self._tasks = {name: _Task(name) for name in (*range(8), *range(1000, 1008))}
+        self._tasks = {name: _Task(name) for name in (*range(8), *range(10_001, 10_004))}
 
     def add(self, name: int, expiration_ms: int) -> Action:
         return Action(partial(self._wheel.add, self._tasks[name], expiration_ms))
@@ -195,7 +197,7 @@ class RealDeadlineWheel(World):
 # Levels of 4 buckets span 4, 16, 64, 256 ms ... Tasks 1 to 3, and the twin of 1, share buckets.
 _WAITING: tuple[Step, ...] = (
     ("add", 1, 21),
-    ("add", 1001, 21),
+    ("add", 10_001, 21),
     ("add", 2, 22),
     ("add", 3, 23),
     ("add", 4, 3),
@@ -220,7 +222,7 @@ _WHEEL_CALLS: tuple[Step, ...] = (
 )
 _WHEEL_INTRUSIONS: tuple[tuple[Step, ...], ...] = (
     (("cancel", 1),),
-    (("cancel", 3), ("cancel", 2), ("cancel", 1001), ("cancel", 1)),
+    (("cancel", 3), ("cancel", 2), ("cancel", 10_001), ("cancel", 1)),
     (("add", 6, 24),),
     (("add", 6, 150),),
     (("add", 6, _FAR_MS - 7),),
@@ -231,14 +233,14 @@ _WHEEL_INTRUSIONS: tuple[tuple[Step, ...], ...] = (
 )
 _DEADLINES: tuple[Step, ...] = (
     ("add_many", 1, (21, 22, 23)),
-    ("add_many", 1001, (21, 22)),
+    ("add_many", 10_001, (21, 22)),
     ("add_many", 4, (3,)),
 )
 _DEADLINE_CALLS: tuple[Step, ...] = (
     ("add_many", 10, (25,)),
     ("add_many", 10, (26, 101, 402)),
     ("add_many", 10, (_FAR_MS - 1,)),
-    ("add_many", 10, range(1_000, 1_600, 2)),  # more slots than there is room for
+    ("add_many", 10, range(1_000, _MANY_MS, 2)),  # more slots than there is room for
     ("cancel_many", (1, 2, 4)),
     ("advance", 2),
     ("advance", 5),
@@ -249,10 +251,10 @@ _DEADLINE_CALLS: tuple[Step, ...] = (
 )
 _DEADLINE_INTRUSIONS: tuple[tuple[Step, ...], ...] = (
     (("cancel_many", (1,)),),
-    (("cancel_many", (3, 1001, 1002)),),
-    (("add_many", 500, (24,)),),
-    (("add_many", 500, (152, _FAR_MS - 7)),),
-    (("add_many", 500, range(1_001, 1_601, 2)), ("cancel_many", (2,))),
+    (("cancel_many", (3, 10_001, 10_002)),),
+    (("add_many", 5_000, (24,)),),
+    (("add_many", 5_000, (152, _FAR_MS - 7)),),
+    (("add_many", 5_000, range(1_001, _MANY_MS, 2)), ("cancel_many", (2,))),
     (("advance", 1),),
     (("advance", 24),),
 )
