@@ -237,7 +237,7 @@ class RealWaits(_OnALoop):
     def _cancel(self, number: int) -> None:
         """Cancel as the task that waits would."""
         future = self._futures.get(number)
-        if future is not None and future.cancel(msg=None):
+        if future is not None and future.cancel(msg=None) and future.done():
             self._resume(number)
 
     def close_purgatory(self) -> Action:
