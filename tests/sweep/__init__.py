@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from sweep import futures, loops, progress, purgatories, timers, wheels
+from sweep import futures, loops, progress, purgatories, threads, timers, wheels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +24,7 @@ def all_cases() -> Iterator[Case]:
     return chain(
         wheels.cases(),
         timers.cases(),
+        threads.cases(),
         purgatories.cases(),
         progress.cases(),
         futures.cases(),

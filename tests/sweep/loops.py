@@ -13,6 +13,7 @@ from naive_purgatory import SHARED, Program, Spec
 from sojourn import TimerTask, aio
 from sojourn.errors import Cancelled, Closed
 from sweep.cases import Action, Case, Seen, Step, World
+from sweep.progress import NaiveProgress
 from sweep.purgatories import NaivePurgatories
 from sweep.timers import WHEEL_SIZE, NaiveTimers
 
@@ -153,13 +154,11 @@ _SPECS = tuple(
         (56, ("a",), 1),
     )
 )
+_PROGRAM = Program(SHARED, 1, _SPECS, ())
 
 
-class NaiveWaits(NaivePurgatories):
-    """The naive purgatory, of which only the futures are seen."""
-
-    def __init__(self) -> None:
-        super().__init__(Program(SHARED, 1, _SPECS, ()))
+class _OnlyFutures(NaivePurgatories):
+    """A naive purgatory of which only the futures are seen."""
 
     def _submit(self, number: int) -> bool:
         try:
@@ -179,6 +178,20 @@ class NaiveWaits(NaivePurgatories):
         return (self.counts(), self._now_ms, futures)
 
 
+class NaiveWaits(_OnlyFutures):
+    """The model of waits for a predicate."""
+
+    def __init__(self) -> None:
+        super().__init__(_PROGRAM)
+
+
+class NaiveWaitsForProgress(_OnlyFutures, NaiveProgress):
+    """The model of waits for progress."""
+
+    def __init__(self) -> None:
+        NaiveProgress.__init__(self, _PROGRAM)
+
+
 class RealWaits(_OnALoop):
     """Coroutines by number that wait in a purgatory on a loop."""
 
@@ -194,13 +207,15 @@ class RealWaits(_OnALoop):
         return Action(partial(self._wait, number), lambda _: None)
 
     def _wait(self, number: int) -> None:
-        spec = _SPECS[number]
-        self._waits[number] = self._purgatory.wait(
+        self._waits[number] = self._make_wait(_SPECS[number])
+        self._resume(number)
+
+    def _make_wait(self, spec: Spec) -> Any:
+        return self._purgatory.wait(
             lambda: any(self._progress[key] >= spec.offset for key in spec.keys),
             keys=list(spec.keys),
             timeout=spec.timeout_ms / 1000,
         )
-        self._resume(number)
 
     def _resume(self, number: int) -> None:
         try:
@@ -260,6 +275,23 @@ class RealWaits(_OnALoop):
         super().close()
 
 
+class RealWaitsForProgress(RealWaits):
+    """Coroutines by number that wait for progress."""
+
+    def _make_wait(self, spec: Spec) -> Any:
+        return self._purgatory.wait(
+            requires=[(key, spec.offset) for key in spec.keys],
+            needed=spec.needed,
+            timeout=spec.timeout_ms / 1000,
+        )
+
+    def signal_to(self, key: str, offset: int) -> Action:
+        return Action(partial(self._purgatory.signal, key, offset), lambda _: None)
+
+    def signal_many(self, *signals: tuple[str, int]) -> Action:
+        return Action(partial(self._purgatory.signal_many, signals), lambda _: None)
+
+
 _TASKS: tuple[Step, ...] = (("add", 1, 50), ("add", 2, 51), ("add", 3, 52), ("add", 4, 7))
 _TIMER_CALLS: tuple[Step, ...] = (
     ("call_later", 5, 3),
@@ -296,6 +328,21 @@ _INTRUSIONS: tuple[tuple[Step, ...], ...] = (
     (("cancel_key", "b"),),
     (("close_purgatory",),),
 )
+_PROGRESS_CALLS: tuple[tuple[tuple[Step, ...], Step], ...] = (
+    ((), ("submit", 4)),
+    ((("signal_to", "a", 0),), ("submit", 5)),
+    ((), ("signal_to", "a", 1)),
+    ((), ("signal_many", ("a", 1), ("b", 1))),
+    ((), ("cancel_key", "a")),
+    ((), ("advance", 51)),
+    ((), ("close_purgatory",)),
+)
+_PROGRESS_INTRUSIONS: tuple[tuple[Step, ...], ...] = (
+    (("submit", 6),),
+    (("cancel", 1), ("cancel", 0)),
+    (("signal_to", "b", 1),),
+    (("close_purgatory",),),
+)
 _THE_END: tuple[Step, ...] = tuple(("advance", ms) for ms in (0, 5, 20, 30, 30, 700))
 
 
@@ -313,18 +360,27 @@ def cases() -> Iterator[Case]:
                     _THE_END,
                     from_a_thread,
                 )
-    for before, call in _CALLS:
-        for intrusion in _INTRUSIONS:
-            for from_a_thread in (False, True):
-                if from_a_thread and intrusion[0][0] != "news":
-                    continue  # all but news belongs to the loop's thread
-                yield Case(
-                    "aio.Purgatory",
-                    RealWaits,
-                    NaiveWaits,
-                    _WAITING + before,
-                    call,
-                    intrusion,
-                    _THE_END,
-                    from_a_thread,
-                )
+    for real, naive, calls, intrusions in (
+        (RealWaits, NaiveWaits, _CALLS, _INTRUSIONS),
+        (
+            RealWaitsForProgress,
+            NaiveWaitsForProgress,
+            _PROGRESS_CALLS,
+            _PROGRESS_INTRUSIONS,
+        ),
+    ):
+        for before, call in calls:
+            for intrusion in intrusions:
+                for from_a_thread in (False, True):
+                    if from_a_thread and intrusion[0][0] not in ("news", "signal_to"):
+                        continue  # all but news belongs to the loop's thread
+                    yield Case(
+                        "aio.Purgatory" if real is RealWaits else "aio.Purgatory for progress",
+                        real,
+                        naive,
+                        _WAITING + before,
+                        call,
+                        intrusion,
+                        _THE_END,
+                        from_a_thread,
+                    )

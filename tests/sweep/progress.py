@@ -95,8 +95,8 @@ class RealProgress(RealPurgatories):
 class NaiveProgress(NaivePurgatories):
     """The naive purgatory, in which an operation waits until its keys have come to its offset."""
 
-    def __init__(self) -> None:
-        super().__init__(_PROGRAM)
+    def __init__(self, program: Program = _PROGRAM) -> None:
+        super().__init__(program)
 
     def _submit(self, number: int) -> bool:
         record = self._records[number]
