@@ -18,6 +18,8 @@ from sojourn.reaper import Reaper
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from conftest import FreshPython
+
     from sojourn.clock import Driver
 
 HOUR_MS = 3_600_000
@@ -214,7 +216,7 @@ def test_closing_runs_what_the_executor_cancels_meanwhile() -> None:
 
 def ended(threads: list[threading.Thread]) -> bool:
     for thread in threads:
-        thread.join(SOON_S)
+        thread.join(10)
     return not any(thread.is_alive() for thread in threads)
 
 
@@ -304,6 +306,17 @@ def test_a_timer_used_again_after_a_while_of_nothing_goes_on() -> None:
             timer.call_later(HOUR_MS, nothing).cancel()
             timer.advance_clock(5)
         assert len(threads_of(timer)) == 2
+
+
+def test_a_program_that_ends_with_timers_open_ends_quietly(fresh_python: FreshPython) -> None:
+    done = fresh_python(
+        "import sojourn\n"
+        "idle, busy, unused = (sojourn.Timer() for _ in range(3))\n"
+        "idle.call_later(1, print, 'ran')\n"
+        "while not idle.advance_clock(1_000): pass\n"
+        "busy.call_later(3_600_000, print)\n"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_many_tasks_from_many_threads_all_run_once() -> None:
