@@ -77,8 +77,8 @@ class Inputs:
     def keys(self, variant: str, operations: int) -> Path:
         """The keys of each operation, one after the other.
 
-        force: drawn from 100, as in Kafka's test. signal: counted up round a space so large
-        that a key is watched by about one live operation.
+        force, shared: drawn from 100, as in Kafka's test. signal: counted up round a space so
+        large that a key is watched by about one live operation.
         """
         name = f"keys-{variant}-{operations}"
         count = KEYS_PER_OPERATION * operations

@@ -167,7 +167,11 @@ def request_timeouts(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
 def purgatory(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
     return [
         _played(size, inputs, variant, rate, contender, repeats)
-        for variant, ours in (("force", ["purgatory"]), ("signal", ["purgatory", "progress"]))
+        for variant, ours in (
+            ("force", ["purgatory"]),
+            ("signal", ["purgatory", "progress"]),
+            ("shared", ["purgatory", "progress"]),
+        )
         for rate in (10_000, 100_000)
         for contender in (*ours, "kafka", "kafka-presized")
     ]

@@ -9,6 +9,9 @@ or in real time, which gives processor time per operation.
 - signal: whoever finishes the work marks it ready and tells the purgatory about one of its keys;
   the purgatory finds and tries the operation.
 
+- shared: the same, but the keys are drawn from a hundred, as in Kafka's own test, so that many
+  operations watch each. A signal then looks at all of them, except with progress conditions.
+
 The same signals also with progress conditions. An operation requires an offset on any one of its
 three keys: the place of its completion in the schedule. Offsets thus grow in the order in which
 operations complete, and a signal of that offset on its first key completes it and nobody else,
@@ -77,7 +80,7 @@ def measure(name: str, params: dict[str, Any]) -> Row:
     events = inputs.read(params["events"])
     at_us = inputs.read(params["at_us"])
     keys = keys_of_operations(params["key_space"], inputs.read(params["keys"]))
-    paced, signal = params["paced"], params["variant"] == "signal"
+    paced, signal = params["paced"], params["variant"] != "force"
     progress = name == "progress"
     purgatory = Purgatory("bench")
     if progress and not hasattr(purgatory, "signal"):

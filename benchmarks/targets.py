@@ -86,7 +86,7 @@ def _purgatory(results: Results, _size: Size) -> list[Target]:
     ]
     progress = [
         Target(f"{scenario}, progress vs Kafka", 1.2, "×", faster(scenario, "progress", "kafka"))
-        for scenario in ("signal 10k/s", "signal 100k/s")
+        for scenario in ("shared 10k/s", "shared 100k/s", "signal 10k/s", "signal 100k/s")
     ]
     return tried + progress
 

@@ -194,7 +194,7 @@ class Run:
     def force(self, number: int) -> object:
         raise NotImplementedError
 
-    def advance(self, ms: int) -> None:
+    def advance(self, ms: int) -> object:
         raise NotImplementedError
 
     def counts(self) -> tuple[int, int, int]:
@@ -304,7 +304,7 @@ class NaiveRun(Run):
     def force(self, number: int) -> object:
         return self._end(self._records[number], "completed")
 
-    def advance(self, ms: int) -> None:
+    def advance(self, ms: int) -> object:
         target_ms = self._now_ms + ms
         while due := [
             record
@@ -318,6 +318,7 @@ class NaiveRun(Run):
                     self._ready.queue.append(record)
             self._run_ready()
         self._now_ms = target_ms
+        return None
 
     def counts(self) -> tuple[int, int, int]:
         return (
@@ -446,8 +447,9 @@ class RealRun(Run):
     def force(self, number: int) -> object:
         return self._operations[number].force_complete()
 
-    def advance(self, ms: int) -> None:
+    def advance(self, ms: int) -> object:
         self._clock.advance(ms)
+        return None
 
     def counts(self) -> tuple[int, int, int]:
         return self._purgatory.watched, self._purgatory.delayed, len(self._purgatory.timer)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import gc
+import pickle
 import threading
 import weakref
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
@@ -10,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sojourn import DelayedFuture, DelayedOperation, ManualClock, Purgatory
-from sojourn.errors import AlreadyWaiting
+from sojourn import DelayedFuture, DelayedOperation, ManualClock, Purgatory, aio
+from sojourn.errors import AlreadyWaiting, NotInitialised, WrongType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -235,28 +238,135 @@ def test_when_all_are_done_it_completes_at_once(purgatory: Purgatory, number: in
     assert counts(purgatory) == (0, 0, 0)
 
 
-def test_at_the_deadline_the_unfinished_fail_and_the_finished_stay(
+def test_at_the_deadline_those_who_wait_are_told_and_see_what_is_late(
     manual_clock: ManualClock, purgatory: Purgatory
 ) -> None:
-    finished, failed, late, later = _unfinished(4)
+    finished, failed, running, queued = _unfinished(4)
     finished.set_result(1)
     failed.set_exception(ValueError("its own"))
+    running.set_running_or_notify_cancel()
     calls: list[list[Future[Any]]] = []
-    wait = DelayedFuture([finished, failed, late, later], 100, calls.append)
+    wait = DelayedFuture([finished, failed, running, queued], 100, calls.append)
     outcome = wait.watch_in(purgatory)
     manual_clock.advance(99)
-    assert not late.done()
+    assert not outcome.done()
+    assert wait.late == []
     manual_clock.advance(1)
     assert outcome.result(timeout=0) is False
     assert wait.is_expired
+    assert wait.late == [running, queued]
+    assert calls == [[finished, failed, running, queued]]
+    assert counts(purgatory) == (0, 0, 0)
     assert finished.result(timeout=0) == 1
     assert isinstance(failed.exception(timeout=0), ValueError)
-    for future in (late, later):
-        with pytest.raises(TimeoutError, match="not done within"):
-            future.result(timeout=0)
+    assert queued.cancelled()  # nobody needs to start it any more
+    running.set_result(3)  # its own, and too late for us
+    assert running.result(timeout=0) == 3
     assert len(calls) == 1
-    assert all(future.done() for future in calls[0])
-    assert counts(purgatory) == (0, 0, 0)
+
+
+def test_a_pool_whose_work_is_late_goes_on() -> None:
+    with Purgatory() as purgatory, ThreadPoolExecutor(1) as pool:
+        go_on = threading.Event()
+        running = pool.submit(go_on.wait, WAIT_S)
+        queued = pool.submit(pow, 2, 2)
+        wait = DelayedFuture([running, queued], 5)
+        assert wait.watch_in(purgatory).result(timeout=WAIT_S) is False
+        assert wait.late == [running, queued]
+        go_on.set()
+        assert running.result(timeout=WAIT_S) is True
+        assert queued.cancelled()
+        assert pool.submit(pow, 3, 2).result(timeout=WAIT_S) == 9
+
+
+def test_futures_that_others_settle_can_be_left_alone_altogether(
+    manual_clock: ManualClock, purgatory: Purgatory
+) -> None:
+    (promise,) = _unfinished(1)
+    wait = DelayedFuture([promise], 100, cancel_late=False)
+    outcome = wait.watch_in(purgatory)
+    manual_clock.advance(100)
+    assert outcome.result(timeout=0) is False
+    assert wait.late == [promise]
+    promise.set_result(1)  # by somebody who does not ask whether it was cancelled
+    assert promise.result(timeout=0) == 1
+
+
+@pytest.mark.parametrize("futures", [None, 5, "ab", [None], [Future], Future()], ids=repr)
+def test_what_is_not_a_list_of_futures_is_refused(futures: Any) -> None:
+    with pytest.raises(WrongType, match="futures must be"):
+        DelayedFuture(futures, 5)
+
+
+def test_an_on_done_that_cannot_be_called_is_refused() -> None:
+    with pytest.raises(WrongType, match="on_done must be callable"):
+        DelayedFuture([], 5, on_done=True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("purgatory", [None, "here", ManualClock()], ids=repr)
+def test_what_is_not_a_purgatory_is_refused(purgatory: Any) -> None:
+    with pytest.raises(WrongType, match="purgatory must be"):
+        DelayedFuture([], 5).watch_in(purgatory)
+
+
+def test_a_subclass_may_use_any_name_and_compare_as_it_likes(purgatory: Purgatory) -> None:
+    class Mine(DelayedFuture):
+        def __init__(self, futures: list[Future[Any]], timeout_ms: int) -> None:
+            for name in ("on_done", "done", "late", "futures", "outcome", "cancel_late"):
+                setattr(self, name, "mine")
+                setattr(self, f"_{name}", "mine")
+            super().__init__(futures, timeout_ms)
+
+        def __eq__(self, other: object) -> bool:  # so that it is not hashable
+            raise AssertionError("nobody asked")
+
+    (future,) = _unfinished(1)
+    outcome = Mine([future], 100).watch_in(purgatory)
+    future.set_result(1)
+    assert outcome.result(timeout=0) is True
+
+
+def test_one_that_was_never_initialised_says_so(purgatory: Purgatory) -> None:
+    wait = DelayedFuture.__new__(DelayedFuture)
+    for use in (lambda: wait.watch_in(purgatory), lambda: wait.late, lambda: wait.futures):
+        with pytest.raises(NotInitialised):
+            use()
+
+
+def test_one_is_not_copied() -> None:
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(WrongType, match="cannot be copied or pickled"):
+            copied(DelayedFuture([], 5))
+
+
+def test_each_future_is_asked_a_few_times_however_many_there_are(purgatory: Purgatory) -> None:
+    asked = 0
+
+    class Asked(Future[int]):
+        def done(self) -> bool:
+            nonlocal asked
+            asked += 1
+            return super().done()
+
+    futures = [Asked() for _ in range(500)]
+    outcome = DelayedFuture(futures, 100).watch_in(purgatory)
+    for future in futures:
+        future.set_result(1)
+    assert outcome.result(timeout=0) is True
+    assert asked <= 4 * len(futures)
+
+
+def test_it_waits_on_an_event_loop_too() -> None:
+    async def main() -> None:
+        async with aio.Purgatory() as purgatory:
+            with ThreadPoolExecutor(2) as pool:
+                futures = [pool.submit(pow, n, 2) for n in range(10)]
+                wait = DelayedFuture(futures, 30_000)
+                assert await wait.watch_in(purgatory) is True
+            (late,) = _unfinished(1)
+            assert await DelayedFuture([late], 5).watch_in(purgatory) is False
+
+    asyncio.run(main())
 
 
 def test_a_future_that_is_done_just_as_it_is_looked_at_is_not_missed(
@@ -344,6 +454,33 @@ def test_nothing_is_left_of_it_when_it_and_its_futures_are_let_go(
     gc.collect()
     assert [reference() for reference in gone] == [None] * 4
     assert counts(purgatory) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("ending", ["expired", "cancelled", "closed"])
+def test_a_future_that_is_still_running_keeps_neither_the_wait_nor_its_purgatory(
+    ending: str,
+) -> None:
+    clock = ManualClock()
+    purgatory = Purgatory(clock=clock)
+    (running,) = _unfinished(1)
+    running.set_running_or_notify_cancel()
+    wait = DelayedFuture([running], 100)
+    outcome = wait.watch_in(purgatory)
+    if ending == "expired":
+        clock.advance(100)
+    elif ending == "cancelled":
+        outcome.cancel()
+    else:
+        purgatory.close()
+    gone: list[weakref.ref[Any]] = [
+        weakref.ref(wait),
+        weakref.ref(purgatory),
+        weakref.ref(outcome),
+    ]
+    del wait, purgatory, outcome
+    gc.collect()
+    assert [reference() for reference in gone] == [None] * 3
+    running.set_result(1)
 
 
 def test_it_completes_once_with_futures_finishing_in_many_threads() -> None:

@@ -65,3 +65,22 @@ def test_ids_out_of_range_are_refused(brokers: Any, complaint: str) -> None:
 def test_ids_that_are_no_integers_are_refused(brokers: Any, complaint: str) -> None:
     with pytest.raises(WrongType, match=complaint):
         Cluster(brokers=brokers)
+
+
+@pytest.mark.parametrize(("port", "brokers"), [(99_999, 1), (65_536, 1), (-1, 1), (65_534, 3)])
+def test_ports_that_there_are_not_are_refused(port: int, brokers: int) -> None:
+    most = 65_536 - brokers
+    with pytest.raises(OutOfRange, match=f"port must be an integer ≥ 0 and ≤ {most}, got {port}"):
+        Cluster(brokers=brokers, port=port)
+
+
+@pytest.mark.parametrize("port", ["9092", 9092.0, None])
+def test_a_port_that_is_no_integer_is_refused(port: Any) -> None:
+    with pytest.raises(WrongType, match=r"port must be an integer ≥ 0, got .*; 0 lets the system"):
+        Cluster(port=port)
+
+
+@pytest.mark.parametrize("host", [None, 3, b"127.0.0.1"])
+def test_a_host_that_is_no_string_is_refused(host: Any) -> None:
+    with pytest.raises(WrongType, match="host must be a name or an address, got "):
+        Cluster(host=host)

@@ -134,7 +134,8 @@ def test_with_too_few_in_sync_nothing_is_appended(cluster: Cluster, wire: Wire) 
     assert only(wire.ask(wire.produce("t", acks=1))).error_code is ErrorCode.none
 
 
-def test_a_produce_whose_replicas_fall_out_of_sync_says_so(cluster: Cluster, wire: Wire) -> None:
+def fall_out_of_sync(cluster: Cluster, wire: Wire) -> None:
+    """Have a produce of two minutes wait, and both followers drop out of sync, in 45 s."""
     pause_both(cluster)
     wire.send(wire.produce("t", timeout_ms=120_000))
     until(lambda: cluster.purgatories.produce.watched)
@@ -142,10 +143,40 @@ def test_a_produce_whose_replicas_fall_out_of_sync_says_so(cluster: Cluster, wir
     assert cluster.partition("t", 0).isr == {1, 2, 3}
     cluster.clock.advance(16_000)  # 30 s behind, and looked at every 15 s
     assert cluster.partition("t", 0).isr == {1}
+
+
+def test_a_produce_with_too_few_in_sync_waits_for_its_time(cluster: Cluster, wire: Wire) -> None:
+    fall_out_of_sync(cluster, wire)
+    produce = cluster.purgatories.produce
+    cluster.clock.advance(120_000 - 45_000 - 1)
+    assert (produce.watched, produce.delayed) == (1, 1)
+    assert cluster.partition("t", 0).high_watermark == 0
+    cluster.clock.advance(1)
     result = only(wire.receive())
-    assert result.error_code is ErrorCode.not_enough_replicas_after_append
-    assert result.base_offset == 0
+    assert (result.error_code, result.base_offset) == (ErrorCode.request_timed_out, 0)
+    assert (produce.watched, produce.delayed) == (0, 0)
+
+
+def test_a_produce_with_too_few_in_sync_completes_when_they_are_back(
+    cluster: Cluster, wire: Wire
+) -> None:
+    fall_out_of_sync(cluster, wire)
+    cluster.resume(2, "t", 0)
+    assert cluster.partition("t", 0).isr == {1, 2}
+    result = only(wire.receive())
+    assert (result.error_code, result.base_offset) == (ErrorCode.none, 0)
     assert cluster.purgatories.produce.watched == 0
+
+
+def test_a_produce_with_too_few_in_sync_completes_when_fewer_are_asked_for(
+    cluster: Cluster, wire: Wire
+) -> None:
+    fall_out_of_sync(cluster, wire)
+    partition = cluster.partition("t", 0)
+    with cluster.agenda:
+        partition.topic.settings.set("min.insync.replicas", "1")
+        partition.reconfigured()
+    assert only(wire.receive()).error_code is ErrorCode.none
 
 
 def test_one_replica_out_of_sync_does_not_hold_up_a_produce(cluster: Cluster, wire: Wire) -> None:
@@ -172,6 +203,115 @@ def test_a_produce_ends_when_its_leader_moves(cluster: Cluster, wire: Wire) -> N
     cluster.resume(2, "t", 0)
     cluster.resume(3, "t", 0)
     assert {log.end_offset for log in cluster.partition("t", 0).logs.values()} == {0}
+
+
+def test_a_produce_ends_when_its_leader_moves_and_is_back_at_once(
+    cluster: Cluster, wire: Wire
+) -> None:
+    pause_both(cluster)
+    wire.send(wire.produce("t"))
+    until(lambda: cluster.purgatories.produce.watched)
+    with cluster.agenda:
+        cluster.move_leader("t", 0, 2)
+        cluster.move_leader("t", 0, 1)
+    assert only(wire.receive()).error_code is ErrorCode.not_leader_or_follower
+    assert cluster.purgatories.produce.watched == 0
+
+
+def test_a_produce_waits_on_while_the_same_broker_leads(cluster: Cluster, wire: Wire) -> None:
+    pause_both(cluster)
+    wire.send(wire.produce("t"))
+    produce = cluster.purgatories.produce
+    until(lambda: produce.watched)
+    partition = cluster.partition("t", 0)
+    epoch = partition.leader_epoch
+    with cluster.agenda:  # broker 3 is let go of, which begins an epoch
+        cluster.controller.reassign(partition, (1, 2))
+    assert (partition.leader, partition.leader_epoch) == (1, epoch + 1)
+    assert produce.watched == 1
+    cluster.resume(2, "t", 0)
+    assert only(wire.receive()).error_code is ErrorCode.none
+
+
+def test_a_produce_ends_when_its_topic_goes(cluster: Cluster, wire: Wire) -> None:
+    pause_both(cluster)
+    wire.send(wire.produce("t"))
+    produce = cluster.purgatories.produce
+    until(lambda: produce.watched)
+    with cluster.agenda:
+        cluster.controller.delete_topic(cluster.controller.topics["t"])
+    assert only(wire.receive()).error_code is ErrorCode.unknown_topic_or_partition
+    assert (produce.watched, produce.delayed) == (0, 0)
+
+
+def test_a_topic_that_went_does_not_answer_for_the_next_of_its_name(
+    cluster: Cluster, wire: Wire
+) -> None:
+    controller = cluster.controller
+    for _ in range(2):
+        with cluster.agenda:
+            topic = controller.add_topic("same", [(1, 2)], controller.topic_settings(None))
+        cluster.pause_follower(2, "same", 0)
+        wire.send(wire.produce("same"))
+        until(lambda: cluster.purgatories.produce.watched == 1)
+        with cluster.agenda:
+            controller.delete_topic(topic)
+        assert only(wire.receive()).error_code is ErrorCode.unknown_topic_or_partition
+
+
+def test_each_partition_of_a_produce_is_answered_by_what_became_of_it(
+    cluster: Cluster, wire: Wire
+) -> None:
+    config = {"min.insync.replicas": 2}
+    cluster.create_topic("four", partitions=4, replication_factor=3, config=config)
+    for index in range(4):
+        if cluster.leader("four", index) != 1:
+            cluster.move_leader("four", index, 1)
+        cluster.pause_follower(2, "four", index)
+        cluster.pause_follower(3, "four", index)
+    produce = cluster.purgatories.produce
+    wire.send(wire.produce("four", 0, 1, 2, 3, timeout_ms=10_000))
+    until(lambda: produce.watched == 4)
+    cluster.resume(2, "four", 0)
+    cluster.resume(3, "four", 0)
+    cluster.stop_broker(3)  # the others wait for broker 2 alone
+    assert produce.watched == 3
+    cluster.resume(2, "four", 1)
+    cluster.move_leader("four", 1, 2)  # which has the record, and too late
+    cluster.move_leader("four", 2, 2)
+    assert (produce.watched, produce.delayed) == (1, 1)
+    cluster.stop_broker(2)  # too few are in sync, and partition 0 has been replicated before
+    cluster.clock.advance(10_000)
+    (topic,) = wire.receive().responses
+    assert [(p.error_code, p.base_offset) for p in topic.partition_responses] == [
+        (ErrorCode.none, 0),
+        (ErrorCode.none, 0),
+        (ErrorCode.not_leader_or_follower, 0),
+        (ErrorCode.request_timed_out, 0),
+    ]
+
+
+def test_a_retry_of_what_is_replicated_waits_for_nothing(cluster: Cluster, wire: Wire) -> None:
+    records = batch(b"value", producer_id=1, producer_epoch=0, base_sequence=0)
+    assert only(wire.ask(wire.produce("t", records=records))).error_code is ErrorCode.none
+    pause_both(cluster)
+    cluster.clock.advance(24 * 3_600_000)  # long after what was signalled is forgotten
+    result = only(wire.ask(wire.produce("t", records=records)))
+    assert (result.error_code, result.base_offset) == (ErrorCode.none, 0)
+
+
+def test_elections_leave_nothing_behind_in_the_purgatory(cluster: Cluster, wire: Wire) -> None:
+    produce = cluster.purgatories.produce
+    known_keys = []
+    for turn in range(300):
+        cluster.move_leader("t", 0, 1 + (turn + 1) % 3)
+        if cluster.leader("t", 0) == 1:
+            assert only(wire.ask(wire.produce("t"))).error_code is ErrorCode.none
+        cluster.clock.advance(3_000)
+        known_keys.append(produce.metrics().known_keys)
+    assert cluster.partition("t", 0).high_watermark == 100
+    assert max(known_keys) < 30
+    assert produce.watched == produce.delayed == 0
 
 
 # Fetch.

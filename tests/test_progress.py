@@ -589,6 +589,16 @@ def test_submitting_many_takes_all_rows_or_says_why_not(
     assert purgatory.submit_many([]) == 0
 
 
+def test_requirements_of_many_may_come_from_an_iterator(
+    purgatory: Purgatory, notes: list[str]
+) -> None:
+    operations = [Notes(str(n), notes) for n in range(3)]
+    rows = ((operation, ((key, 1) for key in ("a", Wild("x")))) for operation in operations)
+    assert purgatory.submit_many(rows) == 0
+    assert purgatory.waiting() == operations
+    assert purgatory.signal_many((key, 1) for key in (Wild("x"), "a")) == 3
+
+
 def test_one_bad_row_among_many_refuses_them_all(purgatory: Purgatory, notes: list[str]) -> None:
     good = (Notes("good", notes), [("a", 1)])
     bad: list[Any] = [

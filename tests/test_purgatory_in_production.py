@@ -8,12 +8,15 @@ import sys
 import threading
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sojourn import DelayedOperation, ManualClock, Purgatory, compiled
 from sojourn.errors import Cancelled, Closed, Full, OutOfRange, WrongType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 WAIT_S = 60.0
 
@@ -116,15 +119,12 @@ def test_beyond_max_waiting_a_submission_is_refused_and_nothing_is_half_done(
         first, second, third = Flagged(), DelayedOperation(100), Flagged()
         purgatory.try_complete_else_watch(first, ["a"])
         purgatory.try_complete_else_watch(second, requires=[("p", 1)])
-        tried: list[Any] = []
-        third.try_complete = lambda: bool(tried.append(1))  # type: ignore[method-assign]
-        for submit in (
-            lambda: purgatory.submit(third, ["a", "new"]),
-            lambda: purgatory.submit(third, requires=[("p", 1), ("new", 1)]),
-        ):
-            with pytest.raises(Full, match="max_waiting"):
-                submit()
-        assert tried == []
+        third.flag = True  # it would complete, if it were tried
+        with pytest.raises(Full, match="max_waiting"):
+            purgatory.submit(third, ["a", "new"])
+        with pytest.raises(Full, match="max_waiting"):
+            purgatory.submit(third, requires=[("p", 1), ("new", 1)])
+        third.flag = False
         assert third.state == "pending"
         assert (purgatory.watched, purgatory.delayed, purgatory.waiting("new")) == (2, 2, [])
         assert (purgatory.metrics().refused, purgatory.metrics().known_keys) == (2, 1)
@@ -263,33 +263,27 @@ def test_wait_for_progress() -> None:
         assert purgatory.wait(requires=[("p", 8)], timeout_ms=1) is False
 
 
-def test_a_wait_is_told_when_it_is_cancelled_or_the_purgatory_closed() -> None:
-    for end, error in (
-        (lambda purgatory: purgatory.cancel_for_key("a"), Cancelled),
-        (lambda purgatory: purgatory.waiting("a")[0].cancel(), Cancelled),
-        (lambda purgatory: purgatory.close(), Closed),
-    ):
-        purgatory = Purgatory()
-        started = threading.Event()
-        raised: Future[object] = Future()
+def _cancel_its_key(purgatory: Purgatory) -> None:
+    purgatory.cancel_for_key("a")
 
-        def wait(
-            purgatory: Purgatory = purgatory,
-            started: threading.Event = started,
-            raised: Future[object] = raised,
-        ) -> None:
-            try:
-                purgatory.wait(lambda: bool(started.set()), ["a"], 60_000)
-            except Exception as problem:
-                raised.set_result(type(problem))
 
-        threading.Thread(target=wait, daemon=True).start()
-        assert started.wait(WAIT_S)
+def _cancel_itself(purgatory: Purgatory) -> None:
+    purgatory.waiting("a")[0].cancel()
+
+
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [(_cancel_its_key, Cancelled), (_cancel_itself, Cancelled), (Purgatory.close, Closed)],
+)
+def test_a_wait_is_told_when_it_is_cancelled_or_the_purgatory_closed(
+    end: Callable[[Purgatory], object], error: type[Exception]
+) -> None:
+    with Purgatory() as purgatory, ThreadPoolExecutor(1) as executor:
+        raised = executor.submit(purgatory.wait, lambda: False, ["a"], 60_000)
         while not purgatory.delayed:
             pass
         end(purgatory)
-        assert raised.result(WAIT_S) is error
-        purgatory.close()
+        assert isinstance(raised.exception(WAIT_S), error)
 
 
 def test_an_async_predicate_is_refused_and_not_taken_for_true() -> None:
@@ -339,19 +333,16 @@ def test_a_purgatory_dropped_while_something_waits_is_collected(
 
 
 def test_a_purgatory_on_the_system_clock_lives_until_what_waits_there_has_ended() -> None:
-    expired = threading.Event()
-
-    class Told(DelayedOperation):
-        def on_expiration(self) -> None:
-            expired.set()
-
     purgatory = Purgatory()
     gone = weakref.ref(purgatory)
-    purgatory.try_complete_else_watch(Told(50), ["a"])
+    operation = DelayedOperation(60_000)
+    purgatory.try_complete_else_watch(operation, ["a"])
     del purgatory
     gc.collect()
     assert gone() is not None
-    assert expired.wait(WAIT_S)
+    assert operation.force_complete()
+    gc.collect()
+    assert gone() is None
 
 
 class LoudKey:

@@ -43,6 +43,8 @@ def blocks(name: str) -> list[Any]:
     ("code", "page", "line"),
     blocks("README.md")
     + blocks("docs/guide.md")
+    + blocks("docs/progress.md")
+    + blocks("docs/operating.md")
     + blocks("docs/data.md")
     + blocks("docs/metrics.md"),
 )

@@ -320,6 +320,14 @@ def test_bytes_of_another_kind_or_version_are_refused_with_the_reason() -> None:
         Progress().replay(Waiting.entry(None, None, None, 5))
 
 
+@pytest.mark.parametrize("data", [None, 3, "snapshot", ["snapshot"]])
+def test_what_is_not_bytes_at_all_is_refused(data: Any) -> None:
+    says = f"expected the bytes of a sojourn .*, got {type(data).__name__}; use the bytes"
+    for kind in (Engine, Progress, Waiting):
+        with pytest.raises(WrongType, match=says):
+            kind.restore(data)
+
+
 # Nothing leaks.
 
 

@@ -2,3 +2,4 @@
 cdef extern from "Python.h":
     void PyObject_GC_Track(object thing)
     void PyObject_GC_UnTrack(object thing)
+    bint PyObject_GC_IsTracked(object thing)

@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import sojourn.aio
 from sojourn.errors import OutOfRange, WrongType
 from sojourn.purgatory import Purgatory
 from sojourn.timer import Timer
@@ -43,6 +44,11 @@ if TYPE_CHECKING:
     from sojourn.kafka import Cluster
     from sojourn.purgatory import PurgatoryMetrics
 
+    Source = Purgatory | Timer | sojourn.aio.Purgatory | sojourn.aio.Timer | Cluster
+
+_PURGATORIES = Purgatory, sojourn.aio.Purgatory
+_TIMERS = Timer, sojourn.aio.Timer
+
 
 class Collector:
     """Exports the numbers of the sources: purgatories, timers and Kafka clusters.
@@ -52,13 +58,13 @@ class Collector:
     is counted here and no lock of a source is taken. Every method may be called from any thread.
     """
 
-    def __init__(self, *sources: Purgatory | Timer | Cluster) -> None:
+    def __init__(self, *sources: Source) -> None:
         self._lock = threading.RLock()  # held to change the sources; a finaliser may do that too
         self._sources: dict[tuple[_Kind, str], weakref.ref[Any]] = {}  # replaced, never changed
         for source in sources:
             self.add(source)
 
-    def add(self, source: Purgatory | Timer | Cluster, name: str | None = None) -> None:
+    def add(self, source: Source, name: str | None = None) -> None:
         """Export this source too, under its own name unless another is given.
 
         A cluster's own name is its id, which is new each time. A source that is exported
@@ -79,7 +85,7 @@ class Collector:
             self.remove(source)
             self._sources = {**self._sources, key: weakref.ref(source)}
 
-    def remove(self, source: Purgatory | Timer | Cluster) -> None:
+    def remove(self, source: Source) -> None:
         """Export this source no longer; does nothing if it is not exported."""
         with self._lock:
             self._sources = {
@@ -317,16 +323,16 @@ class _TimerMetrics(NamedTuple):
     errors: int
 
 
-def _metrics(source: Purgatory | Timer) -> PurgatoryMetrics | _TimerMetrics:
-    if isinstance(source, Purgatory):
+def _metrics(source: Any) -> PurgatoryMetrics | _TimerMetrics:
+    if isinstance(source, _PURGATORIES):
         return source.metrics()
     return _TimerMetrics(len(source), source.errors)
 
 
 def _kind(source: object) -> _Kind:
-    if isinstance(source, Purgatory):
+    if isinstance(source, _PURGATORIES):
         return "purgatory"
-    if isinstance(source, Timer):
+    if isinstance(source, _TIMERS):
         return "timer"
     if hasattr(source, "purgatories"):  # importing Cluster to ask would need sojourn[kafka]
         return "cluster"

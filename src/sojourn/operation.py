@@ -302,6 +302,8 @@ class DelayedOperation(LockedTask):
         """Try; if that fails run the action and try again, all under the operation's lock."""
         if self._sj_run is None:
             raise not_initialised(self)
+        if not callable(action):
+            raise WrongType(f"action must be callable, got {action!r}")
         completed = False
         self._sj_acquire()
         try:

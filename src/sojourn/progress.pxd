@@ -10,15 +10,13 @@ cdef int _CUT
 
 cdef class ProgressKey:
     cdef object key
-    cdef int number
+    cdef int anchor
     cdef int root
     cdef long long least
     cdef long long progress
     cdef bint has_progress
     cdef bint is_gone
     cdef long long idle_since_us
-    cdef int before
-    cdef int after
 
 
 cdef class Progress(Places):
@@ -27,11 +25,12 @@ cdef class Progress(Places):
     cdef list graves
     cdef Forest _forest
     cdef dict _keys
-    cdef list _numbered
-    cdef list _free_numbers
+    cdef long long _idle
+    cdef ProgressKey _spare
 
     cdef ProgressKey find(self, object key)
 
+    @cython.locals(fresh=ProgressKey, entry=ProgressKey)
     cdef ProgressKey entry(self, object key)
 
     cdef ProgressKey same_key(self, ProgressKey entry)
@@ -61,12 +60,12 @@ cdef class Progress(Places):
     cdef int leave(self, DelayedOperation operation, long long now_us) except -1
 
     @cython.locals(entry=ProgressKey)
-    cdef int _leave_root(self, long long place, long long number, long long now_us) except -1
+    cdef int _leave_root(self, long long place, long long anchor, long long now_us) except -1
 
     @cython.locals(n="long long", entry=ProgressKey)
     cdef int remove_unused(self, list requires) except -1
 
-    @cython.locals(entry=ProgressKey, _=int)
+    @cython.locals(entry=ProgressKey, anchor="long long", _=int)
     cdef int forget(self, long long before_us) except -1
 
     cdef int remove(self, ProgressKey entry) except -1
@@ -74,13 +73,19 @@ cdef class Progress(Places):
     @cython.locals(place="long long")
     cdef int gather(self, ProgressKey entry, list operations) except -1
 
-    cdef int _number(self, ProgressKey entry) except -1
+    @cython.locals(anchor="long long")
+    cdef int _take_anchor(self, ProgressKey entry) except -1
 
-    @cython.locals(last=ProgressKey)
+    @cython.locals(anchor="long long")
+    cdef int _give_anchor_back(self, ProgressKey entry) except -1
+
+    cdef int _set_free(self, ProgressKey entry, long long now_us) except -1
+
+    @cython.locals(links="int[::1]", anchor="long long", last="long long")
     cdef int _set_idle(self, ProgressKey entry, long long now_us) except -1
 
-    cdef int _set_busy(self, ProgressKey entry) except -1
-    cdef ProgressKey _neighbour(self, long long number)
+    @cython.locals(links="int[::1]", after="long long", before="long long")
+    cdef int _set_busy(self, long long anchor) except -1
 
 
 @cython.locals(entry=ProgressKey)
@@ -89,7 +94,7 @@ cdef ProgressKey _new_entry(object key)
 @cython.locals(number="long long")
 cdef long long checked_offset(object offset) except? -1
 
-@cython.locals(checked=list, number="long long")
+@cython.locals(checked=list, number="long long", n="long long")
 cdef list checked_requires(object requires)
 
 cdef long long checked_needed(object needed, long long count) except -1

@@ -15,8 +15,12 @@ stand in the order they came. A signal cuts off what it satisfies and looks at n
 An operation counts what is missing. At zero it is completed within the same step, and its other
 places leave their trees. In what order: by offset, then by submission.
 
+The root of a tree knows its key: its parent is, below zero, the key's anchor, a place that the key
+itself holds.
+
 A key stays, with its progress, when nobody waits for it: a signal that comes first is never lost.
-Keys that are idle for a stated time can be forgotten; they stand in a chain, idle longest first.
+Keys that are idle for a stated time can be forgotten; their anchors form a chain, in which the
+one that has been idle longest is the first.
 """
 
 from __future__ import annotations
@@ -52,40 +56,37 @@ _CUT = -(2**31) + 1  # it was just cut off, and has not been looked at yet
 _FORGET_AT_ONCE = 16  # keys at most
 
 
+@cython.freelist(64)
 @cython.no_gc
 @cython.cclass
 class ProgressKey:
     """A key's progress, and the tree of those who wait for more."""
 
     __slots__ = (
-        "after",
-        "before",
+        "anchor",
         "has_progress",
         "idle_since_us",
         "is_gone",
         "key",
         "least",
-        "number",
         "progress",
         "root",
     )
 
     key: Any
-    number: int  # by which the tree knows it
+    anchor: int  # a place of its own, by which the tree knows it; 0 if it needs none
     root: int
     least: int  # no offset in the tree is below this
     progress: int  # if `has_progress`
     has_progress: bool
     is_gone: bool  # from the dictionary: whoever has this one looks the key up again
     idle_since_us: int
-    before: int  # numbers of the neighbours in the chain of idle keys; of itself if in none
-    after: int
 
 
 class Progress(Places):
     """The progress of all keys. Steps are raw unless it says otherwise."""
 
-    __slots__ = ("_forest", "_free_numbers", "_keys", "_numbered", "forgets", "graves", "watched")
+    __slots__ = ("_forest", "_idle", "_keys", "_spare", "forgets", "graves", "watched")
 
     def __init__(self, forgets: bool) -> None:
         Places.__init__(self)
@@ -93,10 +94,14 @@ class Progress(Places):
         self.watched = 0  # places in all trees
         self.graves: list[ProgressKey] = []  # keys that went; dropped outside the step
         self._forest = Forest()
+        self._spare: ProgressKey | None = None
         self._keys: dict[Any, ProgressKey] = {}
-        # Number 0 is where the chain of idle keys begins and ends.
-        self._numbered: list[ProgressKey | None] = [_new_entry(None)]
-        self._free_numbers: list[int] = []
+        self._idle = 0  # the anchor at which the chain of idle keys begins and ends
+        if forgets:
+            self.reserve(1)
+            first = _new_entry(None)
+            self._take_anchor(first)
+            self._idle = first.anchor
 
     # Outside any step: these may run code of the user's.
 
@@ -106,10 +111,14 @@ class Progress(Places):
 
     def entry(self, key: Any) -> ProgressKey:
         """The key's entry, made if need be."""
-        entry = self._keys.get(key)
-        if entry is None:
+        fresh, self._spare = self._spare, None  # one look-up instead of two
+        if fresh is None:
             fresh = _new_entry(key)
-            entry = self._keys.setdefault(key, fresh)
+        fresh.key = key
+        entry = self._keys.setdefault(key, fresh)
+        if entry is not fresh:
+            fresh.key = None
+            self._spare = fresh
         return entry
 
     def same_key(self, entry: ProgressKey) -> ProgressKey:
@@ -166,12 +175,14 @@ class Progress(Places):
             place = self.take(operation)
             self.siblings[place] = operation._sj_places
             operation._sj_places = place
-            if entry.root == 0 or offset < entry.least:
-                entry.least = offset
             if entry.root == 0:
-                self._number(entry)
-            entry.root = self._forest.insert(entry.root, place, offset)
-            self._forest.parents[entry.root] = -entry.number
+                self._take_anchor(entry)
+                entry.least = offset
+                entry.root = self._forest.insert(0, place, offset)
+                self._forest.parents[place] = -entry.anchor
+            else:
+                entry.least = min(entry.least, offset)
+                entry.root = self._forest.insert(entry.root, place, offset)
             self.watched += 1
 
     def advance(
@@ -179,15 +190,16 @@ class Progress(Places):
     ) -> bool:
         """Move the key's progress up to the offset, and complete what that satisfies.
 
-        False if the key has gone meanwhile. What is completed goes to `ended`, and is the
-        caller's to finish; its other places have left their trees.
+        False if the key has gone meanwhile, or there is no room. What is completed goes to
+        `ended`, and is the caller's to finish; its other places have left their trees.
         """
         if entry.is_gone:
             return False
-        if self.forgets:
-            self._number(entry)
-            if entry.root == 0:
-                self._set_idle(entry, now_us)
+        if self.forgets and entry.root == 0:
+            if entry.anchor == 0 and not self.has_room(1):
+                return False
+            self._take_anchor(entry)
+            self._set_idle(entry, now_us)
         if entry.has_progress and offset <= entry.progress:
             return True
         entry.progress = offset  # first: it is read outside any step too
@@ -199,8 +211,8 @@ class Progress(Places):
         cut_off = forest.unfold(forest.cut_off)
         if entry.root:
             entry.least = forest.keys[forest.first(entry.root)]
-        elif self.forgets:
-            self._set_idle(entry, now_us)
+        else:
+            self._set_free(entry, now_us)
         place = cut_off
         while place:
             forest.parents[place] = _CUT
@@ -247,14 +259,14 @@ class Progress(Places):
                 self.give_back(place)
             place = sibling
 
-    def _leave_root(self, place: int, number: int, now_us: int) -> None:
-        entry = self._neighbour(number)
+    def _leave_root(self, place: int, anchor: int, now_us: int) -> None:
+        entry = cython.cast(ProgressKey, at_address(self.holders[anchor]))
         entry.root = self._forest.remove(entry.root, place)
         if entry.root == 0:
-            if not entry.has_progress:
+            if entry.has_progress:
+                self._set_free(entry, now_us)
+            else:
                 self.remove(entry)
-            elif self.forgets:
-                self._set_idle(entry, now_us)
 
     def remove_unused(self, requires: list[Any]) -> None:
         """Remove the keys among these entries that have neither progress nor anybody waiting.
@@ -271,8 +283,9 @@ class Progress(Places):
     def forget(self, before_us: int) -> None:
         """Remove keys that have been idle since before then; a few at a time."""
         for _ in range(_FORGET_AT_ONCE):
-            entry = self._neighbour(self._neighbour(0).after)
-            if entry.number == 0 or entry.idle_since_us >= before_us:
+            anchor = self._forest.links[2 * self._idle]
+            entry = cython.cast(ProgressKey, at_address(self.holders[anchor]))
+            if anchor == self._idle or entry.idle_since_us >= before_us:
                 break
             self.remove(entry)
 
@@ -281,11 +294,8 @@ class Progress(Places):
         entry.is_gone = True
         if type(entry.key) is Key:  # dropping it may run code of the user's: not here
             self.graves.append(entry)
-        if entry.number:
-            self._set_busy(entry)
-            self._numbered[entry.number] = None
-            self._free_numbers.append(entry.number)
         remove_key(self._keys, entry.key)
+        self._give_anchor_back(entry)
 
     def gather(self, entry: ProgressKey, operations: list[DelayedOperation]) -> None:
         """List the operations that wait for the key, by offset, then by submission."""
@@ -295,51 +305,63 @@ class Progress(Places):
                 operations.append(at_address(self.holders[place]))
                 place = self._forest.after(place)
 
-    def _number(self, entry: ProgressKey) -> None:
-        """Give the entry a number, if it has none; and take it off the chain of idle keys."""
-        if entry.number:
-            self._set_busy(entry)
-        elif self._free_numbers:
-            entry.number = self._free_numbers.pop()
-            self._numbered[entry.number] = entry
+    def _take_anchor(self, entry: ProgressKey) -> None:
+        """Give the entry an anchor, if it has none; and take it off the chain of idle keys."""
+        if entry.anchor:
+            self._set_busy(entry.anchor)
         else:
-            entry.number = len(self._numbered)
-            self._numbered.append(entry)
-        entry.before = entry.after = entry.number
+            anchor = self.take(entry)
+            entry.anchor = anchor
+            self._forest.links[2 * anchor] = anchor
+            self._forest.links[2 * anchor + 1] = anchor
+
+    def _give_anchor_back(self, entry: ProgressKey) -> None:
+        anchor = entry.anchor
+        if anchor:
+            self._set_busy(anchor)
+            entry.anchor = 0
+            self.give_back(anchor)
+
+    def _set_free(self, entry: ProgressKey, now_us: int) -> None:
+        """Nobody waits for the key any more, which has progress."""
+        if self.forgets:
+            self._set_idle(entry, now_us)
+        else:
+            self._give_anchor_back(entry)
 
     def _set_idle(self, entry: ProgressKey, now_us: int) -> None:
-        """Put the entry at the end of the chain of idle keys."""
-        self._set_busy(entry)
+        """Put the entry, which has an anchor, at the end of the chain of idle keys."""
+        links = self._forest.links
+        anchor = entry.anchor
+        self._set_busy(anchor)
         entry.idle_since_us = now_us
-        last = self._neighbour(self._neighbour(0).before)
-        entry.before = last.number
-        entry.after = 0
-        last.after = entry.number
-        self._neighbour(0).before = entry.number
+        last = links[2 * self._idle + 1]
+        links[2 * anchor] = self._idle
+        links[2 * anchor + 1] = last
+        links[2 * last] = anchor
+        links[2 * self._idle + 1] = anchor
 
-    def _set_busy(self, entry: ProgressKey) -> None:
-        """Take the entry off the chain of idle keys, if it is on it."""
-        if entry.after != entry.number:
-            self._neighbour(entry.before).after = entry.after
-            self._neighbour(entry.after).before = entry.before
-            entry.before = entry.after = entry.number
-
-    def _neighbour(self, number: int) -> ProgressKey:
-        return self._numbered[number]  # type: ignore[return-value]
+    def _set_busy(self, anchor: int) -> None:
+        """Take the anchor off the chain of idle keys, if it is on it."""
+        links = self._forest.links
+        after = links[2 * anchor]
+        before = links[2 * anchor + 1]
+        links[2 * before] = after
+        links[2 * after + 1] = before
+        links[2 * anchor] = anchor
+        links[2 * anchor + 1] = anchor
 
 
 def _new_entry(key: Any) -> ProgressKey:
     entry = ProgressKey.__new__(ProgressKey)
     entry.key = key
-    entry.number = 0
+    entry.anchor = 0
     entry.root = 0
     entry.least = 0
     entry.progress = 0
     entry.has_progress = False
     entry.is_gone = False
     entry.idle_since_us = 0
-    entry.before = 0
-    entry.after = 0
     return entry
 
 
@@ -368,7 +390,8 @@ def checked_requires(requires: Any) -> list[Any]:
             raise WrongType(f"requires must be a list of (key, offset), got {requires!r}") from None
     if not requires:
         raise OutOfRange("requires is empty: there is nothing to wait for; give (key, offset)")
-    checked = []
+    checked: list[Any] = [None] * (2 * len(requires))
+    n = 0
     for requirement in requires:
         if type(requirement) is not tuple:
             try:
@@ -377,10 +400,11 @@ def checked_requires(requires: Any) -> list[Any]:
                 raise _not_a_requirement(requirement) from None
         if len(requirement) != 2:
             raise _not_a_requirement(requirement)
-        checked.append(as_key(requirement[0]))
+        checked[n] = as_key(requirement[0])
         offset = requirement[1]
         number = checked_offset(offset)
-        checked.append(offset if type(offset) is int else number)
+        checked[n + 1] = offset if type(offset) is int else number
+        n += 2
     return checked
 
 
@@ -389,7 +413,7 @@ def checked_needed(needed: Any, count: int) -> int:
     if needed is None:
         return count
     try:
-        number = index(needed)
+        number = needed if type(needed) is int else index(needed)
     except TypeError:
         raise WrongType(f"needed must be an integer, got {needed!r}; None means all") from None
     if not 1 <= number <= count:

@@ -209,7 +209,8 @@ class Purgatory(Keeper):
         if timer is not None:
             if not isinstance(timer, Timer):
                 raise WrongType(f"timer must be a sojourn.Timer, got {timer!r}")
-            if clock is not None and timer.clock is not clock:
+            its_clock = timer.clock  # which an empty timer does not have, and says so
+            if clock is not None and its_clock is not clock:
                 raise WrongType("give timer or clock, not both: the timer has its own clock")
             if tick_ms is not None or wheel_size is not None or executor is not None:
                 raise WrongType("give tick_ms, wheel_size and executor to the timer")
@@ -304,8 +305,6 @@ class Purgatory(Keeper):
         """Do the same with a future of the caller's, also asyncio's; cancelling is up to them."""
         if not isinstance(operation, DelayedOperation):
             raise _not_an_operation(operation)
-        if operation.is_completed:
-            raise AlreadyWaiting(f"{operation!r} has ended already; make a new one")
         self._sj_submit(operation, keys, requires, needed, future)
 
     def wait(
@@ -353,7 +352,7 @@ class Purgatory(Keeper):
         """Do that for each (key, offset), in order; all are checked before the first is sent."""
         if self._sj_keeping is None:
             raise not_initialised(self)
-        signals = list(signals)
+        signals = _as_list(signals, "signals must be (key, offset) pairs")
         if not signals:
             return 0
         checked = checked_requires(signals)
@@ -371,9 +370,11 @@ class Purgatory(Keeper):
         """
         if self._sj_keeping is None:
             raise not_initialised(self)
-        rows = list(rows)
-        for row in rows:
-            _checked_row(row)
+        rows = _as_list(rows, "rows must be (operation, requires) pairs")
+        for n, row in enumerate(rows):
+            operation, requires, needed = _checked_row(row)
+            if not isinstance(row[1], (list, tuple)):  # it can be gone through once
+                rows[n] = operation, list(zip(requires[::2], requires[1::2], strict=True)), needed
         completed = 0
         for row in rows:  # checked again: to keep what was checked would cost more
             operation, requires, needed = _checked_row(row)
@@ -580,7 +581,7 @@ class Purgatory(Keeper):
             operation._sj_error = None
         stay = self._sj_admit(operation, future)
         if not stay:
-            return False
+            return _ended_before(operation, future)
         try:
             # The lock is held from the first try to the second, so that a signal that finds the
             # operation in a circle in between leaves its mark instead of waiting (KAFKA-8334).
@@ -635,8 +636,8 @@ class Purgatory(Keeper):
             while True:
                 now_us = self.timer._sj_now_us()
                 self.timer._sj_make_room(operation._sj_delay_ms, now_us)
-                if not progress.has_room(len(requires) // 2):
-                    progress.reserve(len(requires) // 2)
+                if not progress.has_room(len(requires)):  # a place, and an anchor for its key
+                    progress.reserve(len(requires))
                 placed = self._sj_settle_in(operation, requires, needed, future, now_us)
                 if placed != _AGAIN:
                     break
@@ -647,7 +648,7 @@ class Purgatory(Keeper):
                 self._sj_tidy(requires)
                 self._sj_bury()
         if placed == _ENDED:
-            return False
+            return _ended_before(operation, future)
         if placed == _AT_ONCE:
             operation._sj_finish()
             return True
@@ -678,7 +679,8 @@ class Purgatory(Keeper):
             self._sj_forget(now_us - self._sj_forget_after_us)
         ended: list[DelayedOperation] = []
         while not self._sj_advance(self._sj_progress.entry(key), offset, now_us, ended):
-            pass
+            if not self._sj_progress.has_room(1):
+                self._sj_progress.reserve(1)
         self._sj_bury()
         if not ended:
             return 0
@@ -768,7 +770,7 @@ class Purgatory(Keeper):
     ) -> int:
         """Admit the operation, and complete it or let it wait for progress, all at once."""
         holding = self._sj_progress.count_holding(requires)
-        if holding < 0 or not self._sj_progress.has_room(len(requires) // 2):
+        if holding < 0 or not self._sj_progress.has_room(len(requires)):
             return _AGAIN
         if not self._sj_take_in(operation, future):
             return _ENDED
@@ -948,6 +950,20 @@ def _checked_row(row: Any) -> tuple[DelayedOperation, list[Any], int]:
 
 def _not_an_operation(thing: Any) -> WrongType:
     return WrongType(f"operation must be a DelayedOperation, got {thing!r}")
+
+
+def _as_list(rows: Any, rule: str) -> list[Any]:
+    try:
+        return list(rows)
+    except TypeError:
+        raise WrongType(f"{rule}, got {rows!r}") from None
+
+
+def _ended_before(operation: DelayedOperation, future: Any) -> bool:
+    """An operation that has ended is not submitted again; nobody would ever settle the future."""
+    if future is not None:
+        raise AlreadyWaiting(f"{shown(operation)} has ended already; make a new one")
+    return False
 
 
 def _unique(operations: list[DelayedOperation]) -> list[DelayedOperation]:

@@ -17,10 +17,11 @@ cdef class Watchers(Places):
     cdef long long watched
     cdef list graves
     cdef dict _keys
+    cdef WatchedKey _spare
 
     cdef WatchedKey find(self, object key)
 
-    @cython.locals(fresh=WatchedKey)
+    @cython.locals(fresh=WatchedKey, entry=WatchedKey)
     cdef WatchedKey entry(self, object key)
 
     cdef list entries(self)

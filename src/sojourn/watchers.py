@@ -57,7 +57,7 @@ class WatchedKey:
 class Watchers(Places):
     """The circles of all watched keys. Steps are raw unless it says otherwise."""
 
-    __slots__ = ("_keys", "graves", "links", "watched")
+    __slots__ = ("_keys", "_spare", "graves", "links", "watched")
 
     def __init__(self) -> None:
         Places.__init__(self)
@@ -65,6 +65,7 @@ class Watchers(Places):
         self.watched = 0  # places in all circles, roots not counted
         self.graves: list[WatchedKey] = []  # keys that went; dropped outside the step
         self._keys: dict[Any, WatchedKey] = {}
+        self._spare: WatchedKey | None = None
 
     # Outside any step: these may run code of the user's.
 
@@ -74,13 +75,16 @@ class Watchers(Places):
 
     def entry(self, key: Any) -> WatchedKey:
         """The key's entry, made if need be."""
-        entry = self._keys.get(key)
-        if entry is None:
+        fresh, self._spare = self._spare, None  # one look-up instead of two
+        if fresh is None:
             fresh = WatchedKey.__new__(WatchedKey)
-            fresh.key = key
             fresh.root = 0
             fresh.is_gone = False
-            entry = self._keys.setdefault(key, fresh)
+        fresh.key = key
+        entry = self._keys.setdefault(key, fresh)
+        if entry is not fresh:
+            fresh.key = None
+            self._spare = fresh
         return entry
 
     def entries(self) -> list[WatchedKey]:
@@ -174,7 +178,7 @@ class Watchers(Places):
     def sample(self, start: int, count: int, operations: list[DelayedOperation]) -> int:
         """List up to `count` operations, by place from `start` on; return where to go on."""
         place = start
-        looked_at = 0
+        looked_at = 1
         while looked_at < self._used and looked_at < 4 * count and len(operations) < count:
             if place <= 0 or place >= self._used:
                 place = 1

@@ -40,6 +40,7 @@ from sojourn.kafka.quota import MutationQuota
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.topic import fault_in_name
 from sojourn.kafka.wire import ErrorCode
+from sojourn.millis import checked_count
 from sojourn.timer import Timer
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ _PARTS = (
     log_dirs,
 )
 
+_MOST_PORT = 65_535
+
 
 class Cluster:
     """So many brokers, on `host` and ports chosen by the system, or from `port` up.
@@ -81,6 +84,15 @@ class Cluster:
         config: Mapping[str, object] | None = None,
     ) -> None:
         broker_ids = _broker_ids(brokers)
+        if not isinstance(host, str):
+            raise WrongType(f"host must be a name or an address, got {host!r}")
+        port = checked_count(
+            port,
+            "port",
+            0,
+            _MOST_PORT + 1 - len(broker_ids),
+            "0 lets the system choose; else each broker takes the next port",
+        )
         self.clock: Any = SystemClock() if clock is None else clock
         self.settings = Settings(BROKER, None, config)
         self.id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

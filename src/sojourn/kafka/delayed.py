@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 class DelayedRequest(DelayedOperation):
-    """Waits like any operation; `try_complete`, `on_complete` and `on_expiration` run locked."""
+    """Waits like any operation; `try_complete`, `on_complete` and `on_expiration` run locked.
+
+    Who signals progress holds the agenda: `on_complete` runs in that thread.
+    """
 
     def __init__(self, timeout_ms: int, agenda: Agenda) -> None:
         super().__init__(timeout_ms, lock=agenda)

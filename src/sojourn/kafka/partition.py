@@ -10,7 +10,8 @@ about to come back, or that would never get there; and it stands still while few
 in sync than `min.insync.replicas` asks for.
 
 Each change of leader begins an epoch. The new leader's log is right by definition; followers
-find out where theirs parts from it by comparing epochs, and cut it off there.
+find out where theirs parts from it by comparing epochs, and cut it off there. What waits for the
+high watermark waits for that of one leader (leadership.py).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from sojourn.kafka.leadership import Leadership
 from sojourn.kafka.log import Log
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.replication import Fetcher
@@ -80,6 +82,7 @@ class Partition:
         self.isr = set(replicas)
         self.leader = -1
         self.leader_epoch = -1
+        self.leadership: Leadership | None = None  # while somebody leads
         self.is_deleted = False
         self.logs = {broker_id: Log() for broker_id in replicas}
         self.followers: dict[int, Follower] = {}
@@ -105,6 +108,11 @@ class Partition:
     @property
     def min_insync(self) -> int:
         return min(self.topic.settings.number("min.insync.replicas"), len(self.replicas))
+
+    @property
+    def has_enough_in_sync(self) -> bool:
+        """Whether as many are in sync as `min.insync.replicas` asks for."""
+        return len(self.isr) >= self.min_insync
 
     @property
     def is_reassigned(self) -> bool:
@@ -150,7 +158,7 @@ class Partition:
                         earlier.max_timestamp if by_append_time else -1,
                         log.start_offset,
                     )
-        if acks == -1 and len(self.isr) < self.min_insync:
+        if acks == -1 and not self.has_enough_in_sync:
             raise Refused(
                 ErrorCode.not_enough_replicas,
                 f"{len(self.isr)} replicas of {self.key} are in sync, {self.min_insync} are needed",
@@ -276,14 +284,6 @@ class Partition:
                 lowest = min(lowest, follower.start_offset)
         return lowest
 
-    def in_sync_end(self) -> int:
-        """The lowest end offset of those in sync."""
-        lowest = self.log.end_offset
-        for broker_id, follower in self.followers.items():
-            if broker_id in self.isr:
-                lowest = min(lowest, follower.end_offset)
-        return lowest
-
     def latest_offset(self) -> int:
         """The high watermark, once this leader knows that it is right; or Refused."""
         if self.log.high_watermark < self._epoch_start:
@@ -291,7 +291,8 @@ class Partition:
         return self.log.high_watermark
 
     def _advance_high_watermark(self) -> None:
-        if len(self.isr) < self.min_insync:
+        leadership = self.leadership
+        if leadership is None or not self.has_enough_in_sync:
             return
         log = self.log
         lowest = log.end_offset
@@ -308,13 +309,15 @@ class Partition:
                     continue  # it is far from coming back
             lowest = follower.end_offset
         if lowest > log.high_watermark:
-            log.high_watermark = lowest
+            log.high_watermark = leadership.high_watermark = lowest
             self.moved()
 
     # Changes of leader, by the controller.
 
     def lead(self, broker_id: int) -> None:
         """From now on this broker leads; -1 for nobody."""
+        if broker_id != self.leader:
+            self._end_leadership(ErrorCode.not_leader_or_follower)
         self.leader = broker_id
         self.leader_epoch += 1
         for fetcher in self.fetchers.values():
@@ -324,6 +327,13 @@ class Partition:
             self.log = self.logs[broker_id]
             self._epoch_start = self.log.end_offset
             self.log.begin_epoch(self.leader_epoch, self._epoch_start)
+            if self.leadership is None:
+                self.leadership = Leadership(
+                    # By the topic's id: another topic may come to have the same name.
+                    f"{self.topic.id}/{self.index}@{self.leader_epoch}",
+                    self.log.high_watermark,
+                    self._cluster.purgatories.produce,
+                )
             # Those in sync have a while to say where they are; the others have to come back.
             self.followers = {
                 other: Follower(now_ms if other in self.isr else _NEVER_MS)
@@ -334,6 +344,12 @@ class Partition:
             for other in self.followers:
                 self.start_fetcher(other)
         self.moved()
+
+    def _end_leadership(self, why: ErrorCode) -> None:
+        if self.leadership is not None:
+            self.leadership.ended = why
+            self._cluster.agenda.after(self.leadership.tell)
+            self.leadership = None
 
     def start_fetcher(self, broker_id: int) -> None:
         """Have this replica follow the leader, if it is alive and there is one to follow."""
@@ -391,6 +407,7 @@ class Partition:
     def delete(self) -> None:
         """The topic is gone."""
         self.is_deleted = True
+        self._end_leadership(ErrorCode.unknown_topic_or_partition)
         for fetcher in self.fetchers.values():
             fetcher.stop()
         self.moved()
@@ -412,6 +429,7 @@ class Partition:
         purgatories = self._cluster.purgatories
         has_moved, self._has_news, self._has_moved = self._has_moved, False, False
         if has_moved:
-            purgatories.produce.check_and_complete(self.key)
+            if self.leadership is not None:
+                self.leadership.tell()
             purgatories.delete_records.check_and_complete(self.key)
         purgatories.fetch.check_and_complete(self.key)

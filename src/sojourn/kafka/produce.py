@@ -1,22 +1,32 @@
 """Produce: append, and with acks=all wait until those in sync have it.
 
-A produce waits if acks is -1 and something was appended. Each partition that was appended to is
-pending until
+A produce with acks=-1 requires of each partition that the high watermark reaches the end of what
+was appended. The key of such a requirement is that of the leadership (leadership.py):
 
-    A  this broker no longer leads it, or the topic is gone: NOT_LEADER_OR_FOLLOWER or
-       UNKNOWN_TOPIC_OR_PARTITION
-    B  every replica in sync has it
-       B.1  and there are enough of them, so the high watermark has passed it: no error
-       B.2  but those in sync have become too few: NOT_ENOUGH_REPLICAS_AFTER_APPEND
-    C  the time is up: REQUEST_TIMED_OUT, and only for those still pending
+    appended to t/0, offsets 5 and 6; we have led it since epoch 3     requires=[("t/0@3", 7),
+    appended to t/1, offset 11; we have led it since epoch 0                     ("t/1@0", 12)]
 
-and the answer is sent when none is pending. Offsets are given in any case: it was appended.
+It waits until all requirements hold or its time is up. Then, for each partition:
+
+    A  the high watermark has reached the offset under this leadership: no error
+    B  the leadership has ended before that: NOT_LEADER_OR_FOLLOWER, or
+       UNKNOWN_TOPIC_OR_PARTITION if the topic was deleted
+    C  neither: the time is up, REQUEST_TIMED_OUT
+
+With one replica, or for a retry of what was appended before, the high watermark may be there
+already. Such a partition is not waited for:
+
+    D  no error; or NOT_ENOUGH_REPLICAS_AFTER_APPEND if too few are in sync now
+
+While fewer are in sync than `min.insync.replicas`, the high watermark stands still, and so the
+produce waits: until enough are in sync again, or for case C. Offsets are given in any case: it
+was appended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sojourn.kafka import records
 from sojourn.kafka.delayed import DelayedRequest
@@ -24,7 +34,9 @@ from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode, milliseconds
 
 if TYPE_CHECKING:
+    from sojourn.kafka.agenda import Agenda
     from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.leadership import Leadership
     from sojourn.kafka.partition import Appended, Partition
 
 ALL = -1
@@ -33,7 +45,7 @@ ALL = -1
 class Status:
     """How one partition of a produce is doing."""
 
-    __slots__ = ("appended", "error", "index", "is_pending", "message", "partition")
+    __slots__ = ("appended", "error", "index", "message", "partition")
 
     def __init__(self, index: int, partition: Partition | None) -> None:
         self.index = index
@@ -41,53 +53,35 @@ class Status:
         self.appended: Appended | None = None
         self.error = ErrorCode.none
         self.message = ""
-        self.is_pending = False
 
-    def fail(self, error: ErrorCode, message: str = "") -> None:
-        self.error = error
-        self.message = message
-        self.is_pending = False
+
+class Pending(NamedTuple):
+    """A partition to wait for, until the leadership's high watermark has reached the offset."""
+
+    status: Status
+    leadership: Leadership
+    offset: int
 
 
 class DelayedProduce(DelayedRequest):
     """A produce that waits for the replicas in sync."""
 
     def __init__(
-        self, timeout_ms: int, broker: Broker, statuses: list[Status], reply: _Answer
+        self, timeout_ms: int, agenda: Agenda, pending: list[Pending], answer: _Answer
     ) -> None:
-        super().__init__(timeout_ms, broker.cluster.agenda)
-        self.broker = broker
-        self.statuses = statuses
-        self.reply = reply
-
-    def try_complete(self) -> bool:
-        pending = False
-        for status in self.statuses:
-            if status.is_pending:
-                self._look(status)
-                pending = pending or status.is_pending
-        return not pending and self.force_complete()
-
-    def _look(self, status: Status) -> None:
-        partition, appended = status.partition, status.appended
-        assert partition is not None
-        assert appended is not None
-        if partition.is_deleted:
-            status.fail(ErrorCode.unknown_topic_or_partition)  # case A
-        elif not partition.is_led_by(self.broker.id):
-            status.fail(ErrorCode.not_leader_or_follower)  # case A
-        elif len(partition.isr) >= partition.min_insync:
-            if partition.high_watermark >= appended.next_offset:
-                status.is_pending = False  # case B.1
-        elif partition.in_sync_end() >= appended.next_offset:
-            status.fail(ErrorCode.not_enough_replicas_after_append)  # case B.2
+        super().__init__(timeout_ms, agenda)
+        self.pending = pending
+        self.answer = answer
 
     def on_complete(self) -> None:
-        if self.is_expired:
-            for status in self.statuses:
-                if status.is_pending:
-                    status.fail(ErrorCode.request_timed_out)  # case C
-        self.reply()
+        for status, leadership, offset in self.pending:
+            if leadership.high_watermark >= offset:
+                continue  # case A
+            if leadership.ended is not None:
+                status.error = leadership.ended  # case B
+            else:
+                status.error = ErrorCode.request_timed_out  # case C
+        self.answer()
 
 
 class _Answer:
@@ -156,30 +150,32 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
 def produce(request: Any, reply: Reply, context: Context) -> None:
     """Append to each partition, and answer now or when the replicas have it."""
     broker = context.broker
-    controller = broker.cluster.controller
+    cluster = broker.cluster
     acks = request.acks
     rows: list[tuple[str, list[Status]]] = []
+    pending: list[Pending] = []
     for topic in request.topic_data:
         row = []
         for data in topic.partition_data:
-            status = Status(data.index, controller.partition(topic.name, data.index))
+            status = Status(data.index, cluster.controller.partition(topic.name, data.index))
             try:
-                _append(status, data.records, acks, broker)
+                pending += _append(status, data.records, acks, broker)
             except Refused as refused:
-                status.fail(refused.code, refused.reason)
+                status.error, status.message = refused.code, refused.reason
             row.append(status)
         rows.append((topic.name, row))
     answer = _Answer(rows, reply, acks, broker)
-    pending = [status for _, row in rows for status in row if status.is_pending]
     if not pending:
         answer()
         return
-    waiting = DelayedProduce(milliseconds(request.timeout), broker, pending, answer)
-    keys = tuple([status.partition.key for status in pending if status.partition is not None])
-    broker.cluster.purgatories.produce.try_complete_else_watch(waiting, keys)
+    cluster.purgatories.produce.try_complete_else_watch(
+        DelayedProduce(milliseconds(request.timeout), cluster.agenda, pending, answer),
+        requires=[(leadership.key, offset) for _, leadership, offset in pending],
+    )
 
 
-def _append(status: Status, data: bytes | None, acks: int, broker: Broker) -> None:
+def _append(status: Status, data: bytes | None, acks: int, broker: Broker) -> list[Pending]:
+    """Append, or Refused; return what there is to wait for."""
     if acks not in (ALL, 0, 1):
         raise Refused(ErrorCode.invalid_required_acks, f"acks must be -1, 0 or 1, got {acks}")
     partition = status.partition
@@ -187,9 +183,17 @@ def _append(status: Status, data: bytes | None, acks: int, broker: Broker) -> No
         raise Refused(ErrorCode.unknown_topic_or_partition)
     batch = records.checked(data, partition.topic.settings.number("max.message.bytes"))
     try:
-        if not partition.is_led_by(broker.id):
+        leadership = partition.leadership
+        if leadership is None or not partition.is_led_by(broker.id):
             raise Refused(ErrorCode.not_leader_or_follower)
         status.appended = partition.append(batch, acks)
     except Refused as refused:
         raise Refused(partition.turn_away(batch, refused.code), refused.reason) from None
-    status.is_pending = acks == ALL
+    if acks != ALL:
+        return []
+    offset = status.appended.next_offset
+    if leadership.high_watermark < offset:
+        return [Pending(status, leadership, offset)]
+    if not partition.has_enough_in_sync:
+        status.error = ErrorCode.not_enough_replicas_after_append  # case D
+    return []

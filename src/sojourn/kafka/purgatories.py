@@ -10,12 +10,16 @@ from sojourn.purgatory import Purgatory
 if TYPE_CHECKING:
     from sojourn.timer import Timer
 
+# Each leadership has its key, and there is no end of elections. An idle key is of no use to anybody
+# (leadership.py); a minute keeps the keys of partitions that are in use.
+_FORGET_AFTER_MS = 60_000
+
 
 class Purgatories:
     """By attribute (`purgatories.delete_records`), by name (`["delete-records"]`), or all."""
 
     def __init__(self, timer: Timer) -> None:
-        self.produce = Purgatory("produce", timer)
+        self.produce = Purgatory("produce", timer, forget_keys_after_ms=_FORGET_AFTER_MS)
         self.fetch = Purgatory("fetch", timer)
         self.delete_records = Purgatory("delete-records", timer)
         self.topic = Purgatory("topic", timer)

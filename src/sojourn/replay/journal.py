@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sojourn.errors import SojournError
+from sojourn.errors import SojournError, WrongType
 
 VERSION = 1
 _MAGIC = b"sojourn\n"
@@ -56,7 +56,14 @@ def unpack(
     kind: str, data: Any, schemas: Sequence[pa.Schema]
 ) -> tuple[tuple[int, ...], list[Any]]:  # batches or None
     """Return the numbers and batches that were packed, or say what is wrong with the bytes."""
-    body = _checked_body(kind, memoryview(data), len(schemas))
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise WrongType(
+            f"expected the bytes of a sojourn {kind}, got {type(data).__name__}; "
+            "use the bytes as they were written, whole"
+        ) from None
+    body = _checked_body(kind, view, len(schemas))
     (count,) = struct.unpack_from("<q", body)
     numbers = struct.unpack_from(f"<{count}q", body, 8)
     at = 8 + 8 * count

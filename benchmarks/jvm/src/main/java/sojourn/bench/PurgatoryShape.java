@@ -31,7 +31,7 @@ final class PurgatoryShape {
     PurgatoryShape(Bench.Options options) throws IOException {
         events = Inputs.longs(options.text("events"));
         atUs = Inputs.longs(options.text("at_us"));
-        signal = options.text("variant").equals("signal");
+        signal = !options.text("variant").equals("force");
         paced = options.flag("paced");
         warmups = options.number("warmups");
         rounds = options.number("rounds");
