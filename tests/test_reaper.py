@@ -279,6 +279,13 @@ def test_a_timer_that_nobody_refers_to_ends_though_its_last_task_was_cancelled()
     assert known() is None
 
 
+def test_a_task_runs_though_its_timer_is_dropped_the_moment_it_is_added() -> None:
+    left = threading.Semaphore(0)
+    for delay_ms in (0, 1, 30) * 10:
+        Timer(name="dropped at once").call_later(delay_ms, left.release)
+    assert all(left.acquire(timeout=10) for _ in range(30))
+
+
 def test_a_timer_with_an_executor_runs_what_waits_though_nobody_refers_to_it() -> None:
     ran = threading.Event()
     with ThreadPoolExecutor(1) as executor:
