@@ -366,6 +366,27 @@ def test_a_task_cancelled_beside_its_news_is_cancelled(direct: bool, order: str)
     run_quickly(main())
 
 
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize("how", ["cancel", "force_complete"])
+def test_a_task_cancelled_before_the_loop_hears_that_a_thread_ended_its_wait_is_cancelled(
+    how: str, direct: bool
+) -> None:
+    async def main() -> None:
+        door = Door()
+        task = asyncio.create_task(door.wait() if direct else _await(door.wait()))
+        await step()
+        (wait,) = door.purgatory.waiting()
+        thread = threading.Thread(target=getattr(wait, how))
+        thread.start()
+        thread.join(WAIT_S)  # the loop stands still meanwhile
+        assert task.cancel("enough")
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert counts(door.purgatory) == (0, 0, 0)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(("how", "error"), [("close", Closed), ("cancel_for_key", Cancelled)])
 def test_a_predicate_may_end_its_own_wait(how: str, error: type[Exception]) -> None:
     async def main() -> None:

@@ -16,6 +16,7 @@ import pytest
 
 import sojourn
 import sojourn.aio
+import sojourn.durable
 import sojourn.errors
 import sojourn.metrics
 import sojourn.replay
@@ -46,7 +47,8 @@ def blocks(name: str) -> list[Any]:
     + blocks("docs/progress.md")
     + blocks("docs/operating.md")
     + blocks("docs/data.md")
-    + blocks("docs/metrics.md"),
+    + blocks("docs/metrics.md")
+    + blocks("docs/durable.md"),
 )
 def test_the_code_on_the_page_runs(
     code: str,
@@ -54,7 +56,11 @@ def test_the_code_on_the_page_runs(
     line: int,
     capsys: pytest.CaptureFixture[str],
     request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if "durable" in code:  # it writes files
+        monkeypatch.chdir(tmp_path)
     if "sojourn.spark" in code:
         request.getfixturevalue("spark")  # or it is skipped
     namespace: dict[str, Any] = {"__name__": "__main__"}
@@ -111,7 +117,15 @@ def sections() -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "module",
-    [sojourn, sojourn.aio, sojourn.errors, sojourn.metrics, sojourn.replay, sojourn.spark],
+    [
+        sojourn,
+        sojourn.aio,
+        sojourn.durable,
+        sojourn.errors,
+        sojourn.metrics,
+        sojourn.replay,
+        sojourn.spark,
+    ],
 )
 def test_every_public_name_has_a_section_in_the_api_page(module: types.ModuleType) -> None:
     names = public(module)

@@ -37,6 +37,28 @@ class Full(SojournError, RuntimeError):
     """As many operations wait as are allowed (`max_waiting`); try later."""
 
 
+class IdTaken(SojournError, ValueError):
+    """The id was submitted before with other content; use another id."""
+
+
+class NotWritten(SojournError, OSError):
+    """The disk did not take the command, and it was not acknowledged; try again."""
+
+
+class InUse(SojournError, RuntimeError):
+    """Another process has the file open."""
+
+
+class Missed(SojournError, LookupError):
+    """Retention removed outcomes before they were read; `last` is the last one that is gone."""
+
+    last: int
+
+    def __init__(self, message: str, last: int = 0) -> None:
+        super().__init__(message)
+        self.last = last
+
+
 class Forked(SojournError, RuntimeError):
     """The timer was made before this process was forked and does not run here; make a new one."""
 

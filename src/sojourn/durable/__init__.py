@@ -1,0 +1,8 @@
+"""Durable waits: operations that wait in a file, and survive the process and the machine."""
+
+from sojourn.durable.aio import AsyncPurgatory as AsyncPurgatory  # the same verbs, awaited
+from sojourn.durable.aio import AsyncSubscription as AsyncSubscription  # as Subscription, awaited
+from sojourn.durable.answers import Answer as Answer  # what became of one command
+from sojourn.durable.answers import Operation as Operation  # an operation, waiting or ended
+from sojourn.durable.purgatory import Purgatory as Purgatory  # operations waiting in a file
+from sojourn.durable.purgatory import Subscription as Subscription  # a reader with a position

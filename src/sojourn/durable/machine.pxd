@@ -1,0 +1,186 @@
+cimport cython
+
+from sojourn.durable.records cimport Submission
+from sojourn.forest cimport Forest
+
+cdef int _HELD
+cdef long long _SLOT
+cdef int _NEVER_COMPLETES
+cdef object _new_tuple
+
+
+cdef class Waiting:
+    cdef bytes content
+    cdef long long number
+    cdef long long submitted_ms
+    cdef long long deadline_ms
+    cdef long long handle
+    cdef int place
+    cdef int missing
+    cdef int missing_then
+    cdef bint is_over
+    cdef long long plan
+
+
+cdef class KeyProgress:
+    cdef long long progress
+    cdef long long idle_since_ms
+    cdef int root
+    cdef int waiters
+    cdef bint has_progress
+
+
+cdef class Machine:
+    cdef public long long time_ms
+    cdef public long long sequence
+    cdef public long long outcome
+    cdef long long _max_waiting
+    cdef object _forget_after_ms
+    cdef dict _waiting
+    cdef dict _keys
+    cdef dict _idle
+    cdef long long _plans
+    cdef object _wheel
+    cdef list _by_slot
+    cdef list _overdue
+    cdef Forest _forest
+    cdef int[::1] _siblings
+    cdef list _holders
+    cdef long long _free
+    cdef long long _used
+
+    @cython.locals(entry=KeyProgress)
+    cpdef object progress(self, str key)
+
+    @cython.locals(handle="long long", slot="long long", waiting=Waiting)
+    cdef int _expire(self, long long time_ms, list endings) except -1
+
+    @cython.locals(moved=dict, keys=dict, entry=KeyProgress)
+    cdef int _move(self, object plan, object batch) except -1
+
+    @cython.locals(
+        forest=Forest,
+        by_key=dict,
+        completed=list,
+        entry=KeyProgress,
+        place="long long",
+        bound="long long",
+        waiting=Waiting,
+    )
+    cdef int _complete(self, object plan, list endings) except -1
+
+    @cython.locals(
+        arrivals=dict,
+        room="long long",
+        number="long long",
+        time_ms="long long",
+        moved=dict,
+        contents=list,
+        answers=list,
+        submission=Submission,
+        other=Submission,
+        waiting=Waiting,
+    )
+    cdef dict _arrive(
+        self, object plan, object batch, dict remembered, list endings, long long leaving
+    )
+
+    @cython.locals(requires=tuple, n="long long", missing="long long", entry=KeyProgress)
+    cdef object _settle(self, Waiting waiting, Submission submission, dict moved)
+
+    cdef object _compare(self, Submission submission, object content, object print_=*)
+
+    @cython.locals(submission=Submission, waiting=Waiting)
+    cdef list _cancel(
+        self, object plan, object batch, dict arrivals, set ending_ids, list endings
+    )
+
+    @cython.locals(number="long long", submission=Submission, waiting=Waiting)
+    cdef int _number(self, object plan, list endings, dict by_id) except -1
+
+    @cython.locals(
+        answers=list, n="long long", submission=Submission, first=Submission, waiting=Waiting
+    )
+    cdef int _answer(
+        self,
+        long long time_ms,
+        object batch,
+        dict arrivals,
+        list cancels,
+        dict by_id,
+        dict remembered,
+    ) except -1
+
+    @cython.locals(before_ms="long long", entry=KeyProgress)
+    cdef object _forget(self, object plan)
+
+    @cython.locals(submission=Submission, waiting=Waiting)
+    cdef int _remove(self, object plan) except -1
+
+    @cython.locals(
+        forest=Forest, place="long long", sibling="long long", n="long long", entry=KeyProgress
+    )
+    cdef int _leave(self, Waiting waiting, tuple requires, long long time_ms) except -1
+
+    @cython.locals(
+        forest=Forest,
+        entry=KeyProgress,
+        place="long long",
+        after="long long",
+        waiting=Waiting,
+    )
+    cdef int _advance(self, str key, long long offset, long long time_ms) except -1
+
+    @cython.locals(
+        forest=Forest,
+        submission=Submission,
+        waiting=Waiting,
+        requires=tuple,
+        n="long long",
+        entry=KeyProgress,
+        place="long long",
+        offset="long long",
+        slot="long long",
+    )
+    cdef int _park(self, list arrivals) except -1
+
+    @cython.locals(place="long long", room="long long", siblings="int[::1]")
+    cdef long long _take_place(self) except -1
+
+    @cython.locals(entry=KeyProgress)
+    cdef KeyProgress _entry(self, str key)
+
+    @cython.locals(entry=KeyProgress)
+    cpdef list all_progress(self)
+
+    @cython.locals(entry=KeyProgress, submission=Submission, waiting=Waiting, arrivals=list)
+    cpdef object restore(
+        self,
+        long long time_ms,
+        long long sequence,
+        long long outcome,
+        object progress,
+        object parked,
+    )
+
+
+@cython.locals(waiting=Waiting)
+cdef Waiting _new_waiting(
+    bytes content, long long number, long long submitted_ms, long long deadline_ms
+)
+
+@cython.locals(entry=KeyProgress)
+cdef KeyProgress _new_key()
+
+cdef object _as_operation(Waiting waiting)
+cdef object _still(Waiting waiting, Submission submission)
+
+@cython.locals(submission=Submission)
+cdef Submission _submission_of(Waiting waiting)
+
+cdef object _ended(
+    Waiting waiting, Submission submission, str status, long long at_ms, object by_key, long long number
+)
+cdef object _parked(Waiting waiting)
+cdef object _leaf(object kind, tuple fields)
+cdef bint _is_over(Waiting waiting)

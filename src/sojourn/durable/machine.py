@@ -1,0 +1,773 @@
+"""The machine: which operations wait, how far each key has come, and what a batch would change.
+
+No clock, no disk, no threads. A batch of commands has one time, later than the batch before. It
+goes through in two steps, with the disk between them:
+
+    plan = machine.plan(time_ms, batch, remembered)     looks, decides, changes nothing
+    ...                                                 the plan is written, or it is not
+    machine.apply(plan)                                 changes what was planned
+
+So what the machine holds is always on disk, and a batch that could not be written never was.
+What happens within a batch, at time t, happens in this order, as for rows of one millisecond:
+
+    A. deadline d < t             expired at d; at d = t it is still open
+    B. signals                    keys move
+    C. submissions                see the keys as moved
+    D. enough requirements hold   completed at t, by the smallest key among those that hold since t
+    E. cancels                    cancelled at t, unless D was first
+
+An operation has a place for each of its requirements. While the requirement does not hold, the
+place stands in its key's tree, ordered by offset (forest.py); a plan walks the trees of the keys
+that move up to where they move, and looks at nothing else.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:  # pragma: no cover - depends on what is installed
+    from sojourn import _cython as cython
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from sojourn.deadlines import DeadlineWheel
+from sojourn.durable.answers import (
+    ACCEPTED,
+    CANCELLED,
+    COMPLETED,
+    DUPLICATE,
+    ENDED,
+    EXPIRED,
+    REFUSED,
+    UNCHANGED,
+    UNKNOWN,
+    WAITING,
+    Answer,
+    Operation,
+)
+from sojourn.durable.records import BatchRecord, Parked, fingerprint
+from sojourn.errors import BadFile, Full, IdTaken
+
+if cython.compiled:
+    from cython.cimports.sojourn._collector import PyObject_GC_UnTrack
+    from cython.cimports.sojourn.durable.records import Submission, read_submission
+    from cython.cimports.sojourn.forest import Forest
+    from cython.cimports.sojourn.places import numbers
+else:
+    from sojourn.durable.records import Submission, read_submission
+    from sojourn.forest import Forest
+    from sojourn.places import numbers
+
+_HELD = -1  # in place of a parent: the requirement holds, the place is in no tree
+_SLOT = 2**32 - 1  # of a handle
+_FORGET_AT_ONCE = 1000  # keys at most, in a batch
+_NEVER = 2**62
+_NEVER_COMPLETES = 2**30  # in place of a number of requirements
+
+_DUPLICATE = Answer(DUPLICATE)
+_new_tuple: Any = tuple.__new__  # a named tuple's own takes three times as long
+
+
+@dataclass
+class Batch:
+    """Commands that get one time, and after planning their answers."""
+
+    signals: list[tuple[str, int]] = field(default_factory=list)
+    submissions: list[Submission] = field(default_factory=list)
+    cancels: list[str] = field(default_factory=list)
+    signal_answers: list[Answer] = field(default_factory=list)
+    submission_answers: list[Answer] = field(default_factory=list)
+    cancel_answers: list[Answer] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.signals) + len(self.submissions) + len(self.cancels)
+
+
+@dataclass
+class Plan:
+    """What a batch will change, once it is written."""
+
+    time_ms: int
+    record: BatchRecord
+    first_sequence: int  # of the first command in the record
+    outcomes: list[tuple[Operation, bytes]] = field(default_factory=list)  # with fingerprints
+    # For `apply`:
+    moved: dict[str, int] = field(default_factory=dict)
+    arrivals: list[Submission] = field(default_factory=list)
+    ended: list[Submission] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """How many commands and outcomes there are to write."""
+        record = self.record
+        return len(record.signals) + len(record.submissions) + len(self.outcomes)
+
+
+@cython.no_gc
+@cython.cclass
+class Waiting:
+    """An operation that waits: 64 bytes, and its content."""
+
+    __slots__ = (
+        "content",
+        "deadline_ms",
+        "handle",
+        "is_over",
+        "missing",
+        "missing_then",
+        "number",
+        "place",
+        "plan",
+        "submitted_ms",
+    )
+
+    content: bytes
+    number: int
+    submitted_ms: int
+    deadline_ms: int
+    handle: int  # in the wheel
+    place: int  # the first of its places
+    missing: int  # how many more requirements have to hold
+    missing_then: int  # the same after the plan of this number
+    plan: int
+    is_over: bool
+
+
+@cython.cclass
+class KeyProgress:
+    """How far a key has come, and the tree of those who wait for more."""
+
+    __slots__ = ("has_progress", "idle_since_ms", "progress", "root", "waiters")
+
+    progress: int  # if `has_progress`
+    has_progress: bool
+    root: int
+    waiters: int  # requirements on this key, held or not, of operations that wait
+    idle_since_ms: int
+
+
+class Machine:
+    """The state of a durable purgatory. Not for several threads, but for `get`."""
+
+    def __init__(
+        self, *, max_waiting: int = _NEVER, forget_keys_after_ms: int | None = None
+    ) -> None:
+        self.time_ms = -1  # of the last batch
+        self.sequence = 0  # of the last command
+        self.outcome = 0  # number of the last one
+        self._max_waiting = max_waiting
+        self._forget_after_ms = forget_keys_after_ms
+        self._waiting: dict[str, Waiting] = {}
+        self._keys: dict[str, KeyProgress] = {}
+        self._idle: dict[str, None] = {}  # keys with progress and nobody waiting, oldest first
+        self._plans = 0
+        self._wheel = DeadlineWheel()
+        self._by_slot: list[Any] = []  # of the wheel
+        self._overdue: list[Waiting] = []  # off the wheel, and not ended yet
+        self._forest = Forest(63)
+        self._siblings = numbers("i", 64)
+        self._holders: list[Any] = [None] * 64
+        self._free = 0
+        self._used = 1
+
+    def __len__(self) -> int:
+        """How many operations wait."""
+        return len(self._waiting)
+
+    @property
+    def known_keys(self) -> int:
+        """How many keys are known."""
+        return len(self._keys)
+
+    @property
+    def next_ms(self) -> int | None:
+        """A batch before this time would expire nothing; None when nothing waits."""
+        if self._overdue:
+            return self.time_ms + 1
+        next_ms = self._wheel.next_expiration_ms
+        return None if next_ms is None else next_ms + 1
+
+    def get(self, id: str) -> Operation | None:
+        """The operation, if it waits. Any thread."""
+        waiting = self._waiting.get(id)
+        return None if waiting is None else _as_operation(waiting)
+
+    def is_waiting(self, id: str) -> bool:
+        """Whether the operation waits."""
+        return id in self._waiting
+
+    def progress(self, key: str) -> int | None:
+        """How far the key has come; None if nothing is known of it. Any thread."""
+        entry = self._keys.get(key)
+        return entry.progress if entry is not None and entry.has_progress else None
+
+    # Planning.
+
+    def plan(
+        self, time_ms: int, batch: Batch, remembered: dict[str, tuple[Operation, bytes]]
+    ) -> Plan:
+        """Decide what the batch changes, and answer its commands; change nothing.
+
+        `remembered` are ended operations, with the fingerprints of their contents, by id: of
+        those that the batch names.
+        """
+        self._plans += 1
+        plan = Plan(time_ms, BatchRecord([], [], [], [], []), self.sequence + 1)
+        endings: list[Any] = []  # (at_ms, number, Submission, status, by_key)
+        by_id: dict[str, Operation] = {}  # as it ends in this batch
+        self._expire(time_ms, endings)
+        self._move(plan, batch)
+        self._complete(plan, endings)
+        arrivals = self._arrive(plan, batch, remembered, endings, len(endings))
+        plan.arrivals = list(arrivals.values())
+        ending_ids = {ending[2].id for ending in endings}
+        cancels = self._cancel(plan, batch, arrivals, ending_ids, endings)
+        self._number(plan, endings, by_id)
+        self._answer(time_ms, batch, arrivals, cancels, by_id, remembered)
+        if len(plan):
+            self._forget(plan)
+        return plan
+
+    def _expire(self, time_ms: int, endings: list[Any]) -> None:
+        """A: what is overdue leaves the wheel; it still waits until the plan is applied."""
+        for handle in self._wheel.advance(time_ms - 1):
+            slot = handle & _SLOT
+            waiting: Waiting = self._by_slot[slot]
+            self._by_slot[slot] = None
+            waiting.handle = -1
+            self._overdue.append(waiting)
+        for waiting in self._overdue:
+            waiting.plan = self._plans
+            waiting.missing_then = _NEVER_COMPLETES
+            submission = _submission_of(waiting)
+            endings.append((waiting.deadline_ms, waiting.number, submission, EXPIRED, None))
+
+    def _move(self, plan: Plan, batch: Batch) -> None:
+        """B: how far the batch moves keys."""
+        moved = plan.moved
+        keys = self._keys
+        accepted = Answer(ACCEPTED, plan.time_ms)
+        unchanged = Answer(UNCHANGED, plan.time_ms)
+        for signal in batch.signals:
+            key, offset = signal
+            before = moved.get(key)
+            if before is None:
+                entry: KeyProgress = keys.get(key)  # type: ignore[assignment]
+                if entry is not None and entry.has_progress:
+                    before = entry.progress
+            if before is None or offset > before:
+                moved[key] = offset
+                plan.record.signals.append(signal)
+                batch.signal_answers.append(accepted)
+            else:
+                batch.signal_answers.append(unchanged)
+
+    def _complete(self, plan: Plan, endings: list[Any]) -> None:
+        """D, for those that waited already."""
+        forest = self._forest
+        by_key: dict[int, str] = {}  # by number: the smallest key that holds since this batch
+        completed: list[Waiting] = []
+        for key, offset in plan.moved.items():
+            entry: KeyProgress = self._keys.get(key)  # type: ignore[assignment]
+            if entry is None or entry.root == 0:
+                continue
+            place = forest.first(entry.root)
+            while place and forest.keys[place] <= offset:
+                waiting: Waiting = self._holders[place]
+                if waiting.plan != self._plans:
+                    waiting.plan = self._plans
+                    waiting.missing_then = waiting.missing
+                if waiting.missing_then != _NEVER_COMPLETES:
+                    waiting.missing_then -= 1
+                    if waiting.missing_then == 0:
+                        completed.append(waiting)
+                    smallest = by_key.get(waiting.number)
+                    if smallest is None or key < smallest:
+                        by_key[waiting.number] = key
+                place = forest.after(place)
+        for waiting in completed:
+            submission = _submission_of(waiting)
+            key = by_key[waiting.number]
+            endings.append((plan.time_ms, waiting.number, submission, COMPLETED, key))
+
+    def _arrive(
+        self,
+        plan: Plan,
+        batch: Batch,
+        remembered: dict[str, tuple[Operation, bytes]],
+        endings: list[Any],
+        leaving: int,
+    ) -> dict[str, Submission]:
+        """C, and D for those that come; return them by id."""
+        arrivals: dict[str, Submission] = {}
+        accepted = Answer(ACCEPTED)
+        time_ms = plan.time_ms
+        contents = plan.record.submissions
+        answers = batch.submission_answers
+        moved = plan.moved
+        room = self._max_waiting - len(self._waiting) + leaving
+        number = self.sequence + len(plan.record.signals)
+        for submission_ in batch.submissions:
+            submission: Submission = submission_
+            id = submission.id
+            answer: Answer | None = None
+            if id in arrivals:
+                other: Submission = arrivals[id]
+                answer = self._compare(submission, other.content)
+            elif id in self._waiting:
+                waiting: Waiting = self._waiting[id]
+                answer = self._compare(submission, waiting.content)
+            elif id in remembered:
+                answer = self._compare(submission, None, remembered[id][1])
+            elif room <= 0:
+                error = Full(
+                    f"{id!r} was refused: {self._max_waiting} operations wait, and no more are "
+                    "allowed (max_waiting); try later"
+                )
+                answer = Answer(REFUSED, None, None, error)
+            if answer is not None:
+                answers.append(answer)
+                continue
+            number += 1
+            contents.append(submission.content)
+            waiting = _new_waiting(
+                submission.content, number, time_ms, time_ms + submission.timeout_ms
+            )
+            submission.waiting = waiting
+            key = self._settle(waiting, submission, moved)
+            arrivals[id] = submission
+            if waiting.missing <= 0:
+                endings.append((time_ms, number, submission, COMPLETED, key))
+            else:
+                room -= 1
+            answers.append(accepted)
+        return arrivals
+
+    def _settle(self, waiting: Waiting, submission: Submission, moved: dict[str, int]) -> Any:
+        """Count what is missing; return the smallest key among the requirements that hold."""
+        requires = submission.requires
+        missing = submission.needed
+        smallest = None
+        n = 0
+        while n < len(requires):
+            key = requires[n]
+            progress = moved.get(key)
+            if progress is None:
+                entry: KeyProgress = self._keys.get(key)  # type: ignore[assignment]
+                if entry is not None and entry.has_progress:
+                    progress = entry.progress
+            if progress is not None and progress >= requires[n + 1]:
+                missing -= 1
+                if smallest is None or key < smallest:
+                    smallest = key
+            n += 2
+        waiting.missing = missing
+        return smallest
+
+    def _compare(
+        self, submission: Submission, content: bytes | None, print_: bytes | None = None
+    ) -> Answer:
+        if content is not None:
+            same = submission.content == content
+        else:
+            same = fingerprint(submission.content) == print_
+        if same:
+            return _DUPLICATE
+        error = IdTaken(
+            f"{submission.id!r} was submitted before with other content; "
+            "use another id, or get() to see what is there"
+        )
+        return Answer(REFUSED, None, None, error)
+
+    def _cancel(
+        self,
+        plan: Plan,
+        batch: Batch,
+        arrivals: dict[str, Any],
+        ending_ids: set[str],
+        endings: list[Any],
+    ) -> list[str]:
+        """E; return the verdicts."""
+        verdicts = []
+        for id in batch.cancels:
+            submission: Submission = arrivals.get(id)  # type: ignore[assignment]
+            waiting: Waiting = self._waiting.get(id)  # type: ignore[assignment]
+            if submission is None and waiting is None:
+                verdicts.append(UNKNOWN)
+            elif id in ending_ids:
+                verdicts.append(ENDED)
+            else:
+                if submission is None:
+                    submission = _submission_of(waiting)
+                else:
+                    waiting = submission.waiting
+                endings.append((plan.time_ms, waiting.number, submission, CANCELLED, None))
+                ending_ids.add(id)
+                plan.record.cancelled.append(waiting.number)
+                verdicts.append(ACCEPTED)
+        return verdicts
+
+    def _number(self, plan: Plan, endings: list[Any], by_id: dict[str, Operation]) -> None:
+        """Give outcomes their numbers: by time, then by submission."""
+        endings.sort(key=_by_time)
+        number = self.outcome
+        for at_ms, _, submission_, status, by_key in endings:
+            submission: Submission = submission_
+            waiting: Waiting = submission.waiting
+            number += 1
+            operation = _ended(waiting, submission, status, at_ms, by_key, number)
+            by_id[submission.id] = operation
+            plan.outcomes.append((operation, fingerprint(submission.content)))
+            plan.ended.append(submission)
+            if status != CANCELLED:
+                plan.record.ended.append(waiting.number)
+
+    def _answer(
+        self,
+        time_ms: int,
+        batch: Batch,
+        arrivals: dict[str, Any],
+        cancels: list[str],
+        by_id: dict[str, Operation],
+        remembered: dict[str, tuple[Operation, bytes]],
+    ) -> None:
+        """Fill in the operations that the answers speak of, as they are after the batch."""
+        answers = batch.submission_answers
+        for n, submission_ in enumerate(batch.submissions):
+            submission: Submission = submission_
+            verdict = answers[n].verdict
+            if verdict != REFUSED:
+                id = submission.id
+                operation = by_id.get(id)
+                if operation is None:
+                    waiting: Waiting
+                    if id in arrivals:
+                        first: Submission = arrivals[id]
+                        waiting = first.waiting
+                        operation = _still(waiting, submission)
+                    elif id in remembered:
+                        operation = remembered[id][0]
+                    else:
+                        waiting = self._waiting[id]
+                        operation = _still(waiting, submission)
+                answers[n] = _leaf(Answer, (verdict, time_ms, operation, None))
+        for id, verdict in zip(batch.cancels, cancels, strict=True):
+            if id in by_id:
+                batch.cancel_answers.append(Answer(verdict, time_ms, by_id[id]))
+            elif id in remembered:
+                batch.cancel_answers.append(Answer(ENDED, time_ms, remembered[id][0]))
+            else:
+                batch.cancel_answers.append(Answer(UNKNOWN, time_ms))
+
+    def _forget(self, plan: Plan) -> None:
+        """Which keys have been idle for so long that they are to be forgotten."""
+        if self._forget_after_ms is None or not self._idle:
+            return
+        before_ms = plan.time_ms - self._forget_after_ms
+        used: set[str] | None = None
+        for key in islice(self._idle, _FORGET_AT_ONCE):
+            entry: KeyProgress = self._keys[key]
+            if entry.idle_since_ms >= before_ms:
+                break
+            if used is None:
+                used = {*plan.moved}
+                for content in plan.record.submissions:
+                    used.update(read_submission(content).requires[::2])
+            if key not in used:
+                plan.record.forgotten.append(key)
+
+    # Applying.
+
+    def apply(self, plan: Plan) -> None:
+        """Change what was planned."""
+        self.time_ms = plan.time_ms
+        record = plan.record
+        self.sequence += len(record.signals) + len(record.submissions) + len(record.cancelled)
+        self.outcome += len(plan.outcomes)
+        self._overdue.clear()
+        self._remove(plan)
+        for key, offset in plan.moved.items():
+            self._advance(key, offset, plan.time_ms)
+        arrivals = [arrival for arrival in plan.arrivals if not _is_over(arrival.waiting)]
+        if arrivals:
+            self._park(arrivals)
+        for key in record.forgotten:
+            del self._keys[key]
+            del self._idle[key]
+
+    def _remove(self, plan: Plan) -> None:
+        """Take what ended out of everything."""
+        handles = array("q")
+        for submission_ in plan.ended:
+            submission: Submission = submission_
+            waiting: Waiting = submission.waiting
+            waiting.is_over = True
+            if waiting.place == 0:  # it came with this batch, and never waited
+                continue
+            del self._waiting[submission.id]
+            if waiting.handle >= 0:
+                handles.append(waiting.handle)
+                self._by_slot[waiting.handle & _SLOT] = None
+            self._leave(waiting, submission.requires, plan.time_ms)
+        if handles:
+            self._wheel.cancel_many(handles)
+
+    def _leave(self, waiting: Waiting, requires: tuple[Any, ...], time_ms: int) -> None:
+        """Give its places back."""
+        forest = self._forest
+        place = waiting.place
+        waiting.place = 0
+        n = 0
+        while place:
+            key = requires[n]
+            entry: KeyProgress = self._keys[key]
+            sibling = self._siblings[place]
+            if forest.parents[place] != _HELD:
+                entry.root = forest.remove(entry.root, place)
+            self._holders[place] = None
+            self._siblings[place] = self._free
+            self._free = place
+            entry.waiters -= 1
+            if entry.waiters == 0:
+                if entry.has_progress:
+                    entry.idle_since_ms = time_ms
+                    self._idle[key] = None
+                else:
+                    del self._keys[key]
+            place = sibling
+            n += 2
+
+    def _advance(self, key: str, offset: int, time_ms: int) -> None:
+        """Move a key; those who waited for that, and still wait, miss less."""
+        forest = self._forest
+        entry = self._entry(key)
+        entry.has_progress = True
+        entry.progress = offset
+        if entry.waiters == 0:
+            entry.idle_since_ms = time_ms
+            self._idle.pop(key, None)
+            self._idle[key] = None
+        elif entry.root:
+            entry.root = forest.cut(entry.root, offset)
+            place = forest.unfold(forest.cut_off)
+            while place:
+                after = forest.links[2 * place + 1]
+                forest.parents[place] = _HELD
+                waiting: Waiting = self._holders[place]
+                waiting.missing -= 1
+                place = after
+
+    def _park(self, arrivals: list[Submission]) -> None:
+        """Let them wait."""
+        forest = self._forest
+        deadlines_ms = array("q")
+        for submission_ in arrivals:
+            submission: Submission = submission_
+            waiting: Waiting = submission.waiting
+            self._waiting[submission.id] = waiting
+            deadlines_ms.append(waiting.deadline_ms)
+            requires = submission.requires
+            n = len(requires)
+            while n:
+                n -= 2
+                key = requires[n]
+                entry = self._entry(key)
+                if entry.waiters == 0 and entry.has_progress:
+                    self._idle.pop(key, None)
+                entry.waiters += 1
+                place = self._take_place()
+                self._holders[place] = waiting
+                self._siblings[place] = waiting.place
+                waiting.place = place
+                if entry.has_progress and entry.progress >= requires[n + 1]:
+                    forest.parents[place] = _HELD
+                else:
+                    entry.root = forest.insert(entry.root, place, requires[n + 1])
+        handles = self._wheel.add_many(deadlines_ms)
+        for n, submission_ in enumerate(arrivals):
+            submission = submission_
+            waiting = submission.waiting
+            waiting.handle = handles[n]
+            slot = waiting.handle & _SLOT
+            while slot >= len(self._by_slot):
+                self._by_slot.append(None)
+            self._by_slot[slot] = waiting
+
+    def _take_place(self) -> Any:
+        place = self._free
+        if place:
+            self._free = self._siblings[place]
+            return place
+        place = self._used
+        if place == len(self._siblings):
+            room = place + place // 2
+            self._forest.reserve(room)
+            siblings = numbers("i", room)
+            siblings[:place] = self._siblings
+            self._siblings = siblings
+            self._holders.extend([None] * (room - place))
+        self._used += 1
+        return place
+
+    def _entry(self, key: str) -> KeyProgress:
+        entry: KeyProgress = self._keys.get(key)  # type: ignore[assignment]
+        if entry is None:
+            entry = _new_key()
+            self._keys[key] = entry
+        return entry
+
+    # Snapshots, and starting from one.
+
+    def parked(self) -> list[Any]:
+        """All that waits, in the order of submission, for `still_parked`."""
+        return list(self._waiting.values())
+
+    def still_parked(self, waiting: list[Any]) -> list[Parked]:
+        """Those of `parked` that have not ended since."""
+        return [_parked(each) for each in waiting if not _is_over(each)]
+
+    def all_progress(self) -> list[tuple[str, int, int]]:
+        """Key, progress and since when it is idle, of all keys that have progress."""
+        rows = []
+        for key, entry_ in self._keys.items():
+            entry: KeyProgress = entry_
+            if entry.has_progress:
+                idle_since_ms = entry.idle_since_ms if entry.waiters == 0 else self.time_ms
+                rows.append((key, entry.progress, idle_since_ms))
+        return rows
+
+    def restore(
+        self,
+        time_ms: int,
+        sequence: int,
+        outcome: int,
+        progress: Iterable[tuple[str, int, int]],
+        parked: Iterable[Parked],
+    ) -> None:
+        """Start from here: what waits, in the order of submission, and how far keys have come."""
+        self.time_ms = time_ms
+        self.sequence = sequence
+        self.outcome = outcome
+        self._wheel = DeadlineWheel(start_ms=time_ms)
+        for key, offset, idle_since_ms in sorted(progress, key=_by_idleness):
+            entry = self._entry(key)
+            entry.has_progress = True
+            entry.progress = offset
+            entry.idle_since_ms = idle_since_ms
+            self._idle[key] = None
+        arrivals: list[Submission] = []
+        no_moves: dict[str, int] = {}
+        for number, submitted_ms, content in parked:
+            submission: Submission = read_submission(content)
+            waiting: Waiting = _new_waiting(
+                content, number, submitted_ms, submitted_ms + submission.timeout_ms
+            )
+            submission.waiting = waiting
+            self._settle(waiting, submission, no_moves)
+            if waiting.missing <= 0 or submission.id in self._waiting:
+                raise BadFile(
+                    f"operation {submission.id!r} (number {number}) waits although it cannot: "
+                    "journal and snapshot do not fit together"
+                )
+            arrivals.append(submission)
+            if len(arrivals) == 1000:
+                self._park(arrivals)
+                arrivals = []
+        if arrivals:
+            self._park(arrivals)
+
+
+def _new_waiting(content: bytes, number: int, submitted_ms: int, deadline_ms: int) -> Waiting:
+    waiting = Waiting.__new__(Waiting)
+    waiting.content = content
+    waiting.number = number
+    waiting.submitted_ms = submitted_ms
+    waiting.deadline_ms = deadline_ms
+    waiting.handle = -1
+    waiting.place = 0
+    waiting.missing = 0
+    waiting.missing_then = 0
+    waiting.plan = 0
+    waiting.is_over = False
+    return waiting
+
+
+def _new_key() -> KeyProgress:
+    entry = KeyProgress.__new__(KeyProgress)
+    entry.progress = 0
+    entry.has_progress = False
+    entry.root = 0
+    entry.waiters = 0
+    entry.idle_since_ms = 0
+    return entry
+
+
+def _as_operation(waiting: Waiting) -> Operation:
+    return _still(waiting, read_submission(waiting.content))
+
+
+def _still(waiting: Waiting, submission: Submission) -> Operation:
+    fields = (
+        submission.id,
+        WAITING,
+        waiting.submitted_ms,
+        waiting.deadline_ms,
+        None,
+        None,
+        submission.class_,
+        submission.payload,
+        None,
+    )
+    operation: Operation = _leaf(Operation, fields)
+    return operation
+
+
+def _ended(
+    waiting: Waiting, submission: Submission, status: str, at_ms: int, by_key: Any, number: int
+) -> Operation:
+    fields = (
+        submission.id,
+        status,
+        waiting.submitted_ms,
+        waiting.deadline_ms,
+        at_ms,
+        by_key,
+        submission.class_,
+        submission.payload,
+        number,
+    )
+    operation: Operation = _leaf(Operation, fields)
+    return operation
+
+
+def _leaf(kind: Any, fields: tuple[Any, ...]) -> Any:
+    """Make a named tuple that the garbage collector need not look at: it leads to no other."""
+    leaf = _new_tuple(kind, fields)
+    if cython.compiled:
+        PyObject_GC_UnTrack(leaf)
+    return leaf
+
+
+def _submission_of(waiting: Waiting) -> Submission:
+    submission: Submission = read_submission(waiting.content)
+    submission.waiting = waiting
+    return submission
+
+
+def _parked(waiting: Waiting) -> Parked:
+    return waiting.number, waiting.submitted_ms, waiting.content
+
+
+def _is_over(waiting: Waiting) -> bool:
+    return waiting.is_over
+
+
+def _by_time(ending: Any) -> Any:
+    return ending[0], ending[1]
+
+
+def _by_idleness(row: tuple[str, int, int]) -> int:
+    return row[2]

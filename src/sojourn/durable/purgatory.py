@@ -1,0 +1,408 @@
+"""The durable purgatory: the verbs, for threads. Each call answers when the disk has it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, wait
+from typing import Any
+
+from sojourn.clock import ManualClock, SystemClock
+from sojourn.durable.answers import REFUSED, Answer, Operation
+from sojourn.durable.claim import claim
+from sojourn.durable.machine import Machine
+from sojourn.durable.records import (
+    LONGEST_MS,
+    checked_id,
+    checked_name,
+    checked_signal,
+    checked_submission,
+)
+from sojourn.durable.shell import Request, Shell
+from sojourn.durable.store import Connect, Store, connect
+from sojourn.durable.writer import Writer
+from sojourn.errors import Closed, Forked, Missed, SojournError, WrongType
+from sojourn.millis import checked_count
+
+WEEK_MS = 7 * 86_400_000
+_MOST = 2**62
+_ROWS_AT_ONCE = 10_000  # of a batch, in one request
+
+
+class Purgatory:
+    """Operations that wait in a file, until enough of their requirements hold or time runs out.
+
+    What a call has answered survives the process and the machine. `max_waiting` operations wait
+    at most; beyond that a submission raises `Full`. Ended operations stay readable, and their ids
+    remembered, for `retention_ms` after their end; a key that nobody waits for is forgotten with
+    its progress when it had no news for `forget_keys_after_ms`, by default as long (None: never).
+
+    On a `ManualClock` there is no thread: a call is carried out by its caller, and
+    `clock.advance` by whoever calls that, at most one at a time. `wall_ms` tells the time of day
+    at the start, by default the system's, or the ManualClock's. Every method: any thread.
+    """
+
+    path: str
+    retention_ms: int
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        max_waiting: int | None = None,
+        retention_ms: int = WEEK_MS,
+        forget_keys_after_ms: int | None = -1,
+        clock: SystemClock | ManualClock | None = None,
+        wall_ms: Callable[[], int] | None = None,
+        connect: Connect = connect,
+    ) -> None:
+        most = _MOST
+        if max_waiting is not None:
+            most = checked_count(max_waiting, "max_waiting", 1, _MOST, "None means no limit")
+        self.retention_ms = checked_count(
+            retention_ms, "retention_ms", 0, LONGEST_MS, "the default is 7 days"
+        )
+        if forget_keys_after_ms == -1:
+            forget_keys_after_ms = self.retention_ms
+        elif forget_keys_after_ms is not None:
+            forget_keys_after_ms = checked_count(
+                forget_keys_after_ms, "forget_keys_after_ms", 0, LONGEST_MS, "None means never"
+            )
+        clock = SystemClock() if clock is None else clock
+        if wall_ms is None:
+            wall_ms = _hand_ms(clock) if isinstance(clock, ManualClock) else _wall_ms
+        self.path = os.fspath(path)
+        self._pid = os.getpid()
+        self._writer: Writer | None = None
+        self._is_closed = False
+        self._by_hand = threading.Lock()  # whose batch it is, on a ManualClock
+        self._release = claim(self.path)
+        try:
+            self._store = Store(self.path, connect)
+            try:
+                machine = Machine(max_waiting=most, forget_keys_after_ms=forget_keys_after_ms)
+                self._shell = Shell(self._store, machine, clock, wall_ms, self.retention_ms)
+            except BaseException:
+                self._store.close()
+                raise
+        except BaseException:
+            self._release()
+            raise
+        if isinstance(clock, ManualClock):
+            self._driver = clock.drive(self._shell)  # type: ignore[arg-type]
+            while self._shell.due_ms() <= self._shell.now_ms():
+                self._shell.step()
+        else:
+            self._writer = Writer(self._shell, f"{os.path.basename(self.path)}-writer")
+
+    # Commands.
+
+    def submit(
+        self,
+        id: str,
+        requires: Iterable[tuple[str, int]],
+        timeout_ms: int,
+        needed: int | None = None,
+        class_: str = "",
+        payload: str | bytes | None = None,
+    ) -> Answer:
+        """Let an operation wait until `needed` of `requires` hold, or for `timeout_ms`.
+
+        The same id with the same content again changes nothing: the verdict is "duplicate", and
+        the answer has the operation's state. With other content it raises `IdTaken`.
+        """
+        submission = checked_submission(id, requires, timeout_ms, needed, class_, payload)
+        return only(self.send(Request(submissions=[submission])).result())
+
+    def signal(self, key: str, offset: int) -> Answer:
+        """Move the key's progress up to the offset; a lesser one changes nothing."""
+        return only(self.send(Request(signals=[checked_signal(key, offset)])).result())
+
+    def cancel(self, id: str) -> Answer:
+        """End the operation as cancelled, unless it has ended."""
+        return only(self.send(Request(cancels=[checked_id(id)])).result())
+
+    def submit_many(self, rows: Iterable[tuple[Any, ...]]) -> list[Answer]:
+        """Do so for each row, the arguments of `submit` in their order; answer each for itself."""
+        return self._send_all(Rows.of_submissions(rows))
+
+    def signal_many(self, rows: Iterable[tuple[str, int]]) -> list[Answer]:
+        """Do so for each (key, offset); answer each for itself."""
+        return self._send_all(Rows.of_signals(rows))
+
+    def cancel_many(self, ids: Iterable[str]) -> list[Answer]:
+        """Do so for each id; answer each for itself."""
+        return self._send_all(Rows.of_cancels(ids))
+
+    def send(self, request: Request) -> Future[list[Answer]]:
+        """Put the request, which is checked, into the next batch; its future has the answers.
+
+        What asyncio and servers build on.
+        """
+        if os.getpid() != self._pid:
+            raise Forked(f"{self.path} was opened before this process was forked; open it here")
+        self._shell.enqueue(request)
+        if self._writer is not None:
+            self._writer.wake()
+        else:
+            with self._by_hand:
+                while not request.future.done():
+                    self._shell.step()
+        return request.future
+
+    def _send_all(self, rows: Rows) -> list[Answer]:
+        futures = [self.send(request) for request in rows.requests]
+        for future in futures:
+            wait([future])
+        return rows.answers()
+
+    # Reading.
+
+    def get(self, id: str) -> Operation | None:
+        """The operation, waiting or ended; None if it is not known, or no longer."""
+        return self._open_shell().get(checked_id(id))
+
+    def progress(self, key: str) -> int | None:
+        """How far the key has come; None if nothing is known of it."""
+        return self._open_shell().machine.progress(checked_signal(key, 0)[0])
+
+    def outcomes(self, after: int = 0, limit: int = 1000, wait_ms: int = 0) -> list[Operation]:
+        """Return outcomes with numbers above `after`, in order, `limit` at most.
+
+        If there are none yet, wait up to `wait_ms` for one. Raises `Missed` if retention has
+        removed the one that follows `after`; 0 is before the oldest that is there.
+        """
+        shell = self._open_shell()
+        after, limit = checked_after(after), checked_limit(limit)
+        wait_ms = checked_count(wait_ms, "wait_ms", 0, LONGEST_MS, "0 means not to wait")
+        until_s = time.monotonic() + wait_ms / 1000
+        while True:
+            told = shell.told
+            outcomes = self.read(after, told, limit)
+            if outcomes:
+                return outcomes
+            left_s = until_s - time.monotonic()
+            if left_s <= 0 or self._is_closed:
+                return outcomes
+            wait([shell.follow(max(after, told))], min(left_s, threading.TIMEOUT_MAX))
+
+    def read(self, after: int, until: int, limit: int) -> list[Operation]:
+        """Return outcomes with numbers above `after` up to `until`, without waiting."""
+        outcomes = self._store.outcomes(after, until, limit)
+        first = outcomes[0].number if outcomes else until + 1
+        if after and first is not None and first > after + 1:
+            raise Missed(
+                f"outcomes {after + 1} to {first - 1} of {self.path} were removed after "
+                f"{self.retention_ms} ms; go on behind them, with after={first - 1}",
+                first - 1,
+            )
+        return outcomes
+
+    def follow(self, after: int) -> Future[None]:
+        """Return a future that is done when there is an outcome with a number above `after`."""
+        return self._open_shell().follow(after)
+
+    def subscription(self, name: str) -> Subscription:
+        """The subscription of that name, at its position; a new one starts at the oldest."""
+        self._open_shell()
+        return Subscription(self, checked_name(name))
+
+    def subscriptions(self) -> dict[str, int]:
+        """The positions of all subscriptions that have committed one, by name."""
+        return dict(self._open_shell().positions)
+
+    @property
+    def last_outcome(self) -> int:
+        """The number of the last outcome; 0 if there is none."""
+        return self._open_shell().told
+
+    @property
+    def now_ms(self) -> int:
+        """The time that the next batch would get, or a little later."""
+        shell = self._open_shell()
+        return max(shell.now_ms(), shell.machine.time_ms)
+
+    def __len__(self) -> int:
+        """How many operations wait."""
+        return len(self._shell)
+
+    def close(self) -> None:
+        """Write what is queued, and release the file. What waits goes on waiting in it."""
+        if self._is_closed or os.getpid() != self._pid:
+            return
+        self._is_closed = True
+        if self._writer is not None:
+            self._writer.stop()
+        self._shell.close()
+        self._release()
+
+    def __enter__(self) -> Purgatory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else f"waiting={len(self)}"
+        return f"<durable.Purgatory {self.path!r} {state}>"
+
+    def _open_shell(self) -> Shell:
+        if self._is_closed:
+            raise Closed(f"{self.path} was closed")
+        return self._shell
+
+
+class Subscription:
+    """A reader of outcomes with a name, whose position is kept in the file.
+
+    `read` goes on where this object has come to; `commit` makes that durable. After a restart
+    reading begins at the committed position, so an outcome may come again: at least once. Not
+    for several threads at once.
+    """
+
+    name: str
+
+    def __init__(self, purgatory: Purgatory, name: str) -> None:
+        self._purgatory = purgatory
+        self.name = name
+        self._cursor = self.position
+
+    @property
+    def position(self) -> int:
+        """The number of the last outcome that was committed; 0 before the first."""
+        return self._purgatory.subscriptions().get(self.name, 0)
+
+    @property
+    def behind(self) -> int:
+        """How many outcomes have not been committed."""
+        return self._purgatory.last_outcome - self.position
+
+    def read(self, limit: int = 1000, wait_ms: int = 0) -> list[Operation]:
+        """Return the next outcomes, in order; wait up to `wait_ms` if there are none yet."""
+        outcomes = self._purgatory.outcomes(self._cursor, limit, wait_ms)
+        self.move_past(outcomes)
+        return outcomes
+
+    def commit(self, number: int | None = None) -> None:
+        """Keep the position: the number of the last outcome that is done with.
+
+        By default all that were read.
+        """
+        self._purgatory.send(self.commit_request(number)).result()
+
+    def commit_request(self, number: int | None = None) -> Request:
+        """What `commit` sends."""
+        if number is None:
+            number = self._cursor
+        last = self._purgatory.last_outcome
+        number = checked_count(number, "number", 0, last, "it is the number of an outcome")
+        self._cursor = max(self._cursor, number)
+        return Request(position=(self.name, number))
+
+    @property
+    def cursor(self) -> int:
+        """The number of the last outcome that was read."""
+        return self._cursor
+
+    def move_past(self, outcomes: list[Operation]) -> None:
+        """Count these as read."""
+        if outcomes and outcomes[-1].number is not None:
+            self._cursor = outcomes[-1].number
+
+    def __repr__(self) -> str:
+        return f"<Subscription {self.name!r} position={self.position}>"
+
+
+class Rows:
+    """The rows of a batch call: those that are wrong refused, the others on their way."""
+
+    def __init__(self, kind: str, check: Callable[[Any], Any], rows: Iterable[Any]) -> None:
+        self._answers: list[Answer | None] = []
+        self.requests: list[Request] = []
+        good: list[Any] = []
+        for row in rows:
+            try:
+                good.append(check(row))
+                self._answers.append(None)
+            except SojournError as error:
+                self._answers.append(Answer(REFUSED, None, None, error))
+        for at in range(0, len(good), _ROWS_AT_ONCE):
+            request = Request()
+            setattr(request, kind, good[at : at + _ROWS_AT_ONCE])
+            self.requests.append(request)
+
+    @classmethod
+    def of_submissions(cls, rows: Iterable[Any]) -> Rows:
+        return cls("submissions", _submission_of, rows)
+
+    @classmethod
+    def of_signals(cls, rows: Iterable[Any]) -> Rows:
+        return cls("signals", _signal_of, rows)
+
+    @classmethod
+    def of_cancels(cls, ids: Iterable[Any]) -> Rows:
+        return cls("cancels", checked_id, ids)
+
+    def answers(self) -> list[Answer]:
+        """The answers, in the order of the rows; all requests are done."""
+        good: list[Answer] = []
+        for request in self.requests:
+            error = request.future.exception()
+            if error is None:
+                good += request.future.result()
+            elif isinstance(error, SojournError):
+                good += [Answer(REFUSED, None, None, error)] * len(request)
+            else:
+                raise error
+        if len(good) == len(self._answers):
+            return good
+        answered = iter(good)
+        return [next(answered) if answer is None else answer for answer in self._answers]
+
+
+def only(answers: list[Answer]) -> Answer:
+    """The one answer; its error is raised."""
+    answer = answers[0]
+    if answer.error is not None:
+        raise answer.error
+    return answer
+
+
+def checked_after(after: Any) -> int:
+    return checked_count(after, "after", 0, _MOST, "it is the number of an outcome, 0 for all")
+
+
+def checked_limit(limit: Any) -> int:
+    return checked_count(limit, "limit", 1, _MOST, "the default is 1000")
+
+
+def _submission_of(row: Any) -> Any:
+    if isinstance(row, dict):
+        try:
+            return checked_submission(**row)
+        except TypeError as error:
+            if isinstance(error, SojournError):
+                raise
+            raise WrongType(f"a row has the arguments of submit, got {row!r}: {error}") from None
+    if not isinstance(row, (tuple, list)) or not 3 <= len(row) <= 6:
+        raise WrongType(
+            f"a row is (id, requires, timeout_ms), then needed, class_ and payload if need be; "
+            f"got {row!r}"
+        )
+    return checked_submission(*row)
+
+
+def _signal_of(row: Any) -> Any:
+    if not isinstance(row, (tuple, list)) or len(row) != 2:
+        raise WrongType(f"a row is (key, offset), got {row!r}")
+    return checked_signal(*row)
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _hand_ms(clock: ManualClock) -> Callable[[], int]:
+    return lambda: clock.now_ms

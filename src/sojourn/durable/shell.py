@@ -1,0 +1,293 @@
+"""The shell around the machine: commands come in from any thread, and batches go to disk.
+
+    submit, signal, cancel            queue          turn: one batch, one transaction
+    thread 1  ------------------->  [ . . . ]  --->  1. find which of the ids have ended
+    thread 2  ------------------->  [ . . . ]        2. machine.plan
+    a task    ------------------->  [ . . . ]        3. store.write             on disk
+                                                     4. machine.apply
+                                                     5. answers, and readers are woken
+
+Whoever comes while a turn is under way shares the next one. If 3 fails, every command of the
+batch is answered with that error; the machine has not changed, and the next batch tries again.
+
+Time is counted from the wall clock at the start, or from the last time on disk if that is later,
+and goes on with the monotonic clock. A batch's time is later than the one before.
+
+`Shell` has no thread. On the system clock a `Writer` turns it, on a `ManualClock` whoever calls.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from sojourn._log import log
+from sojourn.clock import Driven
+from sojourn.durable.answers import Answer, Operation
+from sojourn.durable.machine import Batch, Machine, Plan
+from sojourn.durable.records import Submission
+from sojourn.durable.store import Store
+from sojourn.errors import Closed, NotWritten, SojournError
+
+NOTHING_MS = 2**62  # when nothing is to be done
+
+_BATCH_MOST = 20_000  # commands, after which a batch takes no more requests
+_TRY_AGAIN_MS = 1_000  # after a write of expiries, for which nobody waits, failed
+
+
+class Ticks(Protocol):
+    """What the shell asks of a clock."""
+
+    def now_ns(self) -> int: ...
+
+
+class Request:
+    """Commands that came together, and are answered together."""
+
+    __slots__ = ("cancels", "future", "position", "signals", "submissions")
+
+    def __init__(
+        self,
+        signals: list[tuple[str, int]] | None = None,
+        submissions: list[Submission] | None = None,
+        cancels: list[str] | None = None,
+        position: tuple[str, int] | None = None,
+    ) -> None:
+        self.signals = signals or []
+        self.submissions = submissions or []
+        self.cancels = cancels or []
+        self.position = position  # of a subscription
+        self.future: Future[list[Answer]] = Future()
+
+    def __len__(self) -> int:
+        return len(self.signals) + len(self.submissions) + len(self.cancels)
+
+
+class Shell(Driven):
+    """Queue, machine and store. `enqueue` and the reading methods: any thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        machine: Machine,
+        clock: Ticks,
+        wall_ms: Callable[[], int],
+        retention_ms: int,
+    ) -> None:
+        self.store = store
+        self.machine = machine
+        self._clock = clock
+        self._retention_ms = retention_ms
+        self._queue: deque[Request] = deque()
+        self._gate = threading.Lock()  # nothing comes in once it is closed
+        self._closed: SojournError | None = None
+        self._retry_ms = 0
+        self._feed = threading.Lock()  # guards the next two
+        self._told = 0  # the last outcome that readers may see
+        self._followers: list[tuple[int, Future[None]]] = []
+        store.load(machine)
+        self.positions = store.subscriptions()
+        self._told = machine.outcome
+        self._anchor_ns = clock.now_ns()
+        self._start_ms = max(wall_ms(), machine.time_ms)
+
+    # The time.
+
+    def now_ms(self) -> int:
+        """The time, as outcomes tell it."""
+        return self._start_ms + (self._clock.now_ns() - self._anchor_ns) // 1_000_000
+
+    def to_clock_ms(self, time_ms: int) -> int:
+        """When the clock shows that time."""
+        return time_ms - self._start_ms + -(-self._anchor_ns // 1_000_000)
+
+    def due_ms(self) -> int:
+        """When there is something to do though nobody asks."""
+        if self._closed is not None:
+            return NOTHING_MS
+        if self.store.has_more_to_write:
+            return max(self.machine.time_ms + 1, self._retry_ms)
+        next_ms = self.machine.next_ms
+        return NOTHING_MS if next_ms is None else max(next_ms, self._retry_ms)
+
+    # Coming in.
+
+    def enqueue(self, request: Request) -> None:
+        """Take the request for the next batch."""
+        with self._gate:
+            if self._closed is not None:
+                raise self._closed
+            self._queue.append(request)
+
+    def has_requests(self) -> bool:
+        """Whether anybody waits for a batch."""
+        return bool(self._queue)
+
+    # One batch.
+
+    def step(self) -> None:
+        """Make one batch of what is queued, and put it on disk; or time alone has passed."""
+        requests, batch, positions = self._gather()
+        time_ms = max(self.now_ms(), self.machine.time_ms + 1)
+        try:
+            plan = self.machine.plan(time_ms, batch, self._remembered(batch))
+            if len(plan) or positions or self.store.has_more_to_write:
+                self.store.write(
+                    plan, self.machine, positions.items(), time_ms - self._retention_ms
+                )
+        except Exception as error:
+            self._refuse(requests, time_ms, error)
+            return
+        except BaseException as error:  # an interrupt: whether it is on disk nobody knows
+            self._fail(requests, error)
+            raise
+        try:
+            if len(plan):
+                self.machine.apply(plan)
+        except BaseException as error:
+            self._fail(requests, error)
+            raise
+        self._retry_ms = 0
+        self.positions = {**self.positions, **positions} if positions else self.positions
+        self._tell(plan)
+        self._answer(requests, batch)
+
+    def _gather(self) -> tuple[list[Request], Batch, dict[str, int]]:
+        requests = []
+        batch = Batch()
+        positions: dict[str, int] = {}
+        count = 0
+        while self._queue and count < _BATCH_MOST:
+            request = self._queue.popleft()
+            requests.append(request)
+            count += len(request) + 1
+            batch.signals += request.signals
+            batch.submissions += request.submissions
+            batch.cancels += request.cancels
+            if request.position is not None:
+                positions[request.position[0]] = request.position[1]
+        return requests, batch, positions
+
+    def _remembered(self, batch: Batch) -> dict[str, tuple[Operation, bytes]]:
+        is_waiting = self.machine.is_waiting
+        ids = [each.id for each in batch.submissions if not is_waiting(each.id)]
+        ids += [id for id in batch.cancels if not is_waiting(id)]
+        return self.store.find(ids, writing=True) if ids else {}
+
+    def _refuse(self, requests: list[Request], time_ms: int, error: Exception) -> None:
+        """Nothing was written: say so to everybody in the batch."""
+        self._retry_ms = time_ms + _TRY_AGAIN_MS
+        log.error("%s: a batch of %d was not written: %s", self.store.path, len(requests), error)
+        for request in requests:
+            refusal = NotWritten(
+                f"{self.store.path} did not take the command: {error}; "
+                "it was not acknowledged; try again, the same id is safe"
+            )
+            refusal.__cause__ = error
+            _set(request.future, None, refusal)
+
+    def _fail(self, requests: list[Request], error: BaseException) -> None:
+        """The machine may not be what the file says: go no further."""
+        log.critical("%s: a batch may be on disk only", self.store.path, exc_info=error)
+        failure = Closed(f"{self.store.path} has to be opened again: {error!r}")
+        with self._gate:
+            self._closed = failure
+            requests += self._queue
+            self._queue.clear()
+        for request in requests:
+            _set(request.future, None, failure)
+        self._release_followers()
+
+    def _answer(self, requests: list[Request], batch: Batch) -> None:
+        signal = submission = cancel = 0
+        for request in requests:
+            answers: list[Answer] = []
+            if request.signals:
+                answers += batch.signal_answers[signal : signal + len(request.signals)]
+                signal += len(request.signals)
+            if request.submissions:
+                end = submission + len(request.submissions)
+                answers += batch.submission_answers[submission:end]
+                submission = end
+            if request.cancels:
+                answers += batch.cancel_answers[cancel : cancel + len(request.cancels)]
+                cancel += len(request.cancels)
+            _set(request.future, answers, None)
+
+    # The feed.
+
+    def _tell(self, plan: Plan) -> None:
+        if not plan.outcomes:
+            return
+        with self._feed:
+            self._told = self.machine.outcome
+            ready = [future for after, future in self._followers if after < self._told]
+            self._followers = [one for one in self._followers if one[0] >= self._told]
+        for future in ready:
+            _set(future, None, None)
+
+    @property
+    def told(self) -> int:
+        """The number of the last outcome that may be read."""
+        return self._told
+
+    def follow(self, after: int) -> Future[None]:
+        """Return a future that is done when there is an outcome beyond `after`, or no more."""
+        future: Future[None] = Future()
+        with self._feed:
+            if after < self._told or self._closed is not None:
+                future.set_result(None)
+            else:
+                self._followers = [one for one in self._followers if not one[1].done()]
+                self._followers.append((after, future))
+        return future
+
+    def get(self, id: str) -> Operation | None:
+        """The operation, waiting or ended; None if it is not known."""
+        operation = self.machine.get(id)
+        if operation is None:
+            ended = self.store.find([id]).get(id)
+            operation = None if ended is None else ended[0]
+        return operation
+
+    def close(self) -> None:
+        """Take no more, write what is queued, and let followers go."""
+        with self._gate:
+            if self._closed is None:
+                self._closed = Closed(f"{self.store.path} was closed")
+        while self._queue:
+            self.step()
+        self._release_followers()
+        self.store.close()
+
+    def _release_followers(self) -> None:
+        """There is nothing to wait for any more."""
+        with self._feed:
+            followers, self._followers = self._followers, []
+        for _, future in followers:
+            _set(future, None, None)
+
+    # For a ManualClock, which drives it.
+
+    def _sj_next_ms(self) -> int:
+        due_ms = self.due_ms()
+        return due_ms if due_ms == NOTHING_MS else self.to_clock_ms(due_ms)
+
+    def _sj_turn(self) -> int:
+        self.step()
+        return 1
+
+    def __len__(self) -> int:
+        return len(self.machine)
+
+
+def _set(future: Future[Any], result: Any, error: BaseException | None) -> None:
+    """Settle the future, unless whoever waited has cancelled it."""
+    if future.set_running_or_notify_cancel():
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)

@@ -1,0 +1,577 @@
+"""The store: one SQLite file. docs/durable-format.md draws its tables.
+
+    journal     what every batch asked for and ended, in order
+    snapshots   what waited, and how far keys had come, as of some batch; in parts
+    parts
+    outcomes    how operations ended, by number and by id
+    subscriptions
+
+A batch is one transaction, and a transaction that was committed is on disk (WAL, synchronous
+FULL). Starting up, the state is put together from facts, and nothing is decided again:
+
+    waiting  = parts of the last complete snapshot + submissions in the journal since
+               - operations that a batch since has ended
+    progress = parts of the last complete snapshot, moved by the signals since
+
+So it does not matter at which moment after its start a part of a snapshot was written; it is
+written in pieces, each with a batch, while the journal goes on. When the last piece is there, the
+journal up to the snapshot's start is removed.
+
+Every row has a checksum. The writer's connection belongs to one thread; readers share another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sojourn.durable.answers import Operation
+from sojourn.durable.machine import Machine, Plan
+from sojourn.durable.records import (
+    BatchRecord,
+    Parked,
+    read_batch,
+    read_parked,
+    read_progress,
+    write_batch,
+    write_parked,
+    write_progress,
+)
+from sojourn.errors import BadFile, SojournError
+
+APPLICATION = 0x534F4A57  # "SOJW"
+FORMAT = 1
+
+_WAITING, _PROGRESS = 0, 1  # kinds of parts
+_PIECE_OPERATIONS = 5_000
+_PIECE_KEYS = 10_000
+_JOURNAL_BYTES_LEAST = 16 << 20  # a snapshot is taken when the journal is longer than that,
+_PARTS_REMOVED_AT_ONCE = 8  # and than the snapshot before
+_OUTCOMES_REMOVED_AT_ONCE = 2_000
+_CHECKPOINT_PAGES = 4_000
+
+_SCHEMA = """
+CREATE TABLE journal (
+    batch INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, first_sequence INTEGER NOT NULL,
+    last_outcome INTEGER NOT NULL, body BLOB NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE snapshots (
+    snapshot INTEGER PRIMARY KEY, batch INTEGER NOT NULL, time_ms INTEGER NOT NULL,
+    sequence INTEGER NOT NULL, last_outcome INTEGER NOT NULL, parts INTEGER NOT NULL,
+    bytes INTEGER NOT NULL, is_complete INTEGER NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE parts (
+    snapshot INTEGER NOT NULL, part INTEGER NOT NULL, kind INTEGER NOT NULL, body BLOB NOT NULL,
+    checksum INTEGER NOT NULL, PRIMARY KEY (snapshot, part));
+CREATE TABLE outcomes (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL,
+    submitted_ms INTEGER NOT NULL, deadline_ms INTEGER NOT NULL, at_ms INTEGER NOT NULL,
+    by_key TEXT, class TEXT NOT NULL, payload, content BLOB NOT NULL, told_ms INTEGER NOT NULL,
+    checksum INTEGER NOT NULL);
+CREATE TABLE subscriptions (
+    name TEXT PRIMARY KEY, position INTEGER NOT NULL, at_ms INTEGER NOT NULL,
+    checksum INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+_OUTCOME = (
+    "id, status, submitted_ms, deadline_ms, at_ms, by_key, class, payload, number, content, "
+    "told_ms, checksum"
+)
+
+Connect = Callable[[str], Any]
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """Open the file, for whichever thread."""
+    return sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+
+
+class Header(NamedTuple):
+    """A snapshot's row, but for its checksum."""
+
+    snapshot: int
+    batch: int  # the last one before its start
+    time_ms: int
+    sequence: int
+    last_outcome: int
+    parts: int
+    bytes: int
+    is_complete: int
+
+
+@dataclass
+class Journal:
+    """The batches since the snapshot, and where they lead."""
+
+    time_ms: int = -1  # of the last batch
+    sequence: int = 0  # of its last command
+    outcome: int = 0  # the number of its last one
+    batches: list[tuple[int, BatchRecord]] = field(default_factory=list)  # with their times
+    ended: set[int] = field(default_factory=set)  # numbers of operations
+
+    def add(self, time_ms: int, last_outcome: int, record: BatchRecord) -> None:
+        """Take in the next batch."""
+        self.time_ms = time_ms
+        self.outcome = last_outcome
+        self.sequence += len(record.signals) + len(record.submissions) + len(record.cancelled)
+        self.ended.update(record.ended, record.cancelled)
+        self.batches.append((time_ms, record))
+
+
+@dataclass
+class Running:
+    """A snapshot on its way to the file."""
+
+    header: Header
+    progress: list[tuple[str, int, int]]
+    waiting: list[Any]
+    keys_done: int = 0
+    operations_done: int = 0
+
+
+class Store:
+    """The file. `load` first; then `write` batches, and read."""
+
+    def __init__(self, path: str | os.PathLike[str], connect: Connect = connect) -> None:
+        self.path = os.fspath(path)
+        self._connect = connect
+        self._running: Running | None = None
+        self._last_batch = 0
+        self._journal_bytes = 0
+        self._snapshot: Header | None = None
+        self._stale_parts = True  # of snapshots that are no longer of use
+        self._oldest_ms: int | None = None  # when the oldest outcome was told, if that is known
+        self._reading = threading.Lock()
+        fresh = not Path(self.path).exists() or Path(self.path).stat().st_size == 0
+        if not fresh and not os.access(self.path, os.W_OK):
+            raise BadFile(f"{self.path} cannot be written; change its permissions")
+        with self._naming("opening it"):
+            self._writer = connect(self.path)
+            try:
+                self._open(fresh)
+                self._reader = connect(self.path)
+            except BaseException:
+                self._writer.close()
+                raise
+
+    def _open(self, fresh: bool) -> None:
+        execute = self._writer.execute
+        (application,) = execute("PRAGMA application_id").fetchone()
+        (version,) = execute("PRAGMA user_version").fetchone()
+        (tables,) = execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and application != APPLICATION:
+            raise BadFile(
+                f"{self.path} is an SQLite file of another program; give a file of its own"
+            )
+        if version > FORMAT:
+            raise BadFile(
+                f"{self.path} has format {version}, and this version of sojourn reads up to "
+                f"{FORMAT}; use the newer sojourn that wrote it"
+            )
+        (mode,) = execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise BadFile(
+                f"{self.path} cannot have a write-ahead log (journal mode {mode}); "
+                "it must be a file on a local disk"
+            )
+        execute("PRAGMA synchronous = FULL")
+        execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        if not tables:
+            execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA.split(";"):
+                if statement.strip():
+                    execute(statement)
+            execute(f"PRAGMA application_id = {APPLICATION}")
+            execute(f"PRAGMA user_version = {FORMAT}")
+            execute("COMMIT")
+            if fresh:
+                _sync_folder(self.path)
+
+    def close(self) -> None:
+        """Close the file. What was written is on disk already."""
+        self._reader.close()
+        self._writer.close()
+
+    # Starting up.
+
+    def load(self, machine: Machine) -> None:
+        """Put the machine into the state that the file has."""
+        with self._naming("reading it"):
+            state = self._read_journal(self._read_header())
+            progress = self._read_progress(state)
+            machine.restore(
+                state.time_ms,
+                state.sequence,
+                state.outcome,
+                ((key, *value) for key, value in progress.items()),
+                self._read_parked(state),
+            )
+
+    def _read_header(self) -> Header | None:
+        row = self._writer.execute(
+            "SELECT * FROM snapshots WHERE is_complete ORDER BY snapshot DESC LIMIT 1"
+        ).fetchone()
+        if row is None:
+            return None
+        *fields, checksum = row
+        header = Header(*fields)
+        self._check(checksum, f"snapshot {header.snapshot}", *header)
+        (count,) = self._writer.execute(
+            "SELECT count(*) FROM parts WHERE snapshot = ?", (header.snapshot,)
+        ).fetchone()
+        if count != header.parts:
+            raise BadFile(
+                f"{self.path}: snapshot {header.snapshot} has {count} parts, not {header.parts}"
+            )
+        self._snapshot = header
+        return header
+
+    def _read_journal(self, header: Header | None) -> Journal:
+        """Read the batches since the snapshot, and see that none is missing."""
+        journal = Journal()
+        batch = 0
+        if header is not None:
+            batch, journal.time_ms = header.batch, header.time_ms
+            journal.sequence, journal.outcome = header.sequence, header.last_outcome
+        rows = self._writer.execute(
+            "SELECT batch, time_ms, first_sequence, last_outcome, body, checksum "
+            "FROM journal WHERE batch > ? ORDER BY batch",
+            (batch,),
+        )
+        for number, time_ms, first_sequence, last_outcome, body, checksum in rows:
+            name = f"batch {number} of the journal"
+            follows = number == batch + 1 and time_ms > journal.time_ms
+            if not follows or first_sequence != journal.sequence + 1:
+                raise BadFile(f"{self.path}: {name} does not follow batch {batch}")
+            self._check(checksum, name, number, time_ms, first_sequence, last_outcome, body)
+            journal.add(time_ms, last_outcome, read_batch(body))
+            self._journal_bytes += len(body)
+            batch = number
+        self._last_batch = batch
+        (last,) = self._writer.execute("SELECT max(number) FROM outcomes").fetchone()
+        if last is not None and last > journal.outcome:
+            raise BadFile(f"{self.path}: outcome {last} is in no batch; the journal ends too early")
+        return journal
+
+    def _read_progress(self, journal: Journal) -> dict[str, tuple[int, int]]:
+        """How far keys have come, and since when: as of the snapshot, and moved since."""
+        progress: dict[str, tuple[int, int]] = {}
+        for body in self._read_parts(_PROGRESS):
+            for key, offset, idle_since_ms in read_progress(body):
+                progress[key] = (offset, idle_since_ms)
+        for time_ms, record in journal.batches:
+            for key, offset in record.signals:
+                progress[key] = (offset, time_ms)
+            for key in record.forgotten:
+                del progress[key]
+        return progress
+
+    def _read_parked(self, journal: Journal) -> Iterator[Parked]:
+        """What waits, in the order of submission."""
+        ended = journal.ended
+        number = self._snapshot.sequence if self._snapshot else 0
+        for body in self._read_parts(_WAITING):
+            for parked in read_parked(body):
+                if parked[0] not in ended:
+                    yield parked
+        for time_ms, record in journal.batches:
+            number += len(record.signals)
+            for content in record.submissions:
+                number += 1
+                if number not in ended:
+                    yield number, time_ms, content
+            number += len(record.cancelled)
+            record.submissions.clear()
+
+    def _read_parts(self, kind: int) -> Iterator[bytes]:
+        if self._snapshot is None:
+            return
+        snapshot = self._snapshot.snapshot
+        rows = self._writer.execute(
+            "SELECT part, body, checksum FROM parts WHERE snapshot = ? AND kind = ? ORDER BY part",
+            (snapshot, kind),
+        )
+        for part, body, checksum in rows:
+            name = f"part {part} of snapshot {snapshot}"
+            self._check(checksum, name, snapshot, part, kind, body)
+            yield body
+
+    # Writing.
+
+    def write(
+        self,
+        plan: Plan,
+        machine: Machine,
+        positions: Iterable[tuple[str, int]] = (),
+        remove_before_ms: int | None = None,
+    ) -> None:
+        """Put the plan, and subscriptions' new positions, on disk: all of it, or raise.
+
+        Within the same transaction outcomes that were told before `remove_before_ms` are removed,
+        and a snapshot goes on.
+        """
+        execute = self._writer.execute
+        wrote = 0
+        execute("BEGIN IMMEDIATE")
+        try:
+            if len(plan):
+                wrote = self._write_batch(plan, machine)
+            for name, position in positions:
+                execute(
+                    "INSERT OR REPLACE INTO subscriptions VALUES (?, ?, ?, ?)",
+                    (name, position, plan.time_ms, _checksum(name, position, plan.time_ms)),
+                )
+            oldest_ms = self._remove_outcomes(remove_before_ms, len(plan.outcomes))
+            step = self._snapshot_step(machine, len(plan.record.submissions))
+            execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(Exception):
+                execute("ROLLBACK")
+            # What a step of a snapshot put together went with the transaction.
+            self._running = None
+            self._stale_parts = True
+            raise
+        self._oldest_ms = oldest_ms
+        if len(plan):
+            self._last_batch += 1
+            self._journal_bytes += wrote
+        step()
+
+    def _write_batch(self, plan: Plan, machine: Machine) -> int:
+        body = write_batch(plan.record)
+        row = (
+            self._last_batch + 1,
+            plan.time_ms,
+            plan.first_sequence,
+            machine.outcome + len(plan.outcomes),
+            body,
+        )
+        self._writer.execute(
+            "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?)", (*row, _checksum(*row))
+        )
+        if plan.outcomes:
+            told_ms = plan.time_ms
+            self._writer.executemany(
+                f"INSERT INTO outcomes ({_OUTCOME}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (*operation, content, told_ms, _checksum(*operation, content, told_ms))
+                    for operation, content in plan.outcomes
+                ],
+            )
+        return len(body)
+
+    def _remove_outcomes(self, before_ms: int | None, added: int) -> int | None:
+        """Remove some of the outcomes that are too old; return when the oldest one was told.
+
+        More than were added, so that it never falls behind.
+        """
+        if before_ms is None or (self._oldest_ms is not None and self._oldest_ms >= before_ms):
+            return self._oldest_ms
+        self._writer.execute(
+            "DELETE FROM outcomes WHERE number IN "
+            "(SELECT number FROM outcomes ORDER BY number LIMIT ?) AND told_ms < ?",
+            (_OUTCOMES_REMOVED_AT_ONCE + 2 * added, before_ms),
+        )
+        row = self._writer.execute(
+            "SELECT told_ms FROM outcomes ORDER BY number LIMIT 1"
+        ).fetchone()
+        return None if row is None else row[0]
+
+    # Snapshots, a piece at a time.
+
+    @property
+    def has_more_to_write(self) -> bool:
+        """Whether a snapshot is on its way: `write` again soon, also without commands."""
+        return self._running is not None
+
+    def _snapshot_step(self, machine: Machine, added: int) -> Callable[[], None]:
+        """Write one piece, larger than what was added; return what to do when it is committed."""
+        running = self._running
+        if running is None:
+            if self._stale_parts:
+                self._remove_stale()
+            least = max(_JOURNAL_BYTES_LEAST, self._snapshot.bytes if self._snapshot else 0)
+            if self._journal_bytes <= least:
+                return _nothing
+            self._begin_snapshot(machine)
+            return _nothing
+        header = running.header
+        keys = running.progress[running.keys_done : running.keys_done + _PIECE_KEYS]
+        done = running.operations_done
+        operations = running.waiting[done : done + _PIECE_OPERATIONS + 2 * added]
+        if keys:
+            kind, body = _PROGRESS, write_progress(keys)
+        elif operations:
+            kind, body = _WAITING, write_parked(machine.still_parked(operations))
+        else:
+            return self._complete_snapshot(header)
+        self._writer.execute(
+            "INSERT INTO parts VALUES (?, ?, ?, ?, ?)",
+            (
+                header.snapshot,
+                header.parts,
+                kind,
+                body,
+                _checksum(header.snapshot, header.parts, kind, body),
+            ),
+        )
+
+        def then() -> None:
+            if keys:
+                running.keys_done += len(keys)
+            else:
+                running.operations_done += len(operations)
+            running.header = header._replace(parts=header.parts + 1, bytes=header.bytes + len(body))
+
+        return then
+
+    def _begin_snapshot(self, machine: Machine) -> None:
+        """Note what there is to write: the state before the batch of this transaction."""
+        number = self._snapshot.snapshot + 1 if self._snapshot else 1
+        self._writer.execute("DELETE FROM parts WHERE snapshot = ?", (number,))
+        self._running = Running(
+            Header(
+                number,
+                self._last_batch,
+                machine.time_ms,
+                machine.sequence,
+                machine.outcome,
+                0,
+                0,
+                0,
+            ),
+            machine.all_progress(),
+            machine.parked(),
+        )
+
+    def _complete_snapshot(self, header: Header) -> Callable[[], None]:
+        header = header._replace(is_complete=1)
+        self._writer.execute(
+            "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*header, _checksum(*header)),
+        )
+        self._writer.execute("DELETE FROM snapshots WHERE snapshot < ?", (header.snapshot,))
+        self._writer.execute("DELETE FROM journal WHERE batch <= ?", (header.batch,))
+        (length,) = self._writer.execute(
+            "SELECT coalesce(sum(length(body)), 0) FROM journal"
+        ).fetchone()
+
+        def then() -> None:
+            self._running = None
+            self._snapshot = header
+            self._journal_bytes = length
+            self._stale_parts = True
+
+        return then
+
+    def _remove_stale(self) -> None:
+        current = self._snapshot.snapshot if self._snapshot else 0
+        self._writer.execute(
+            "DELETE FROM parts WHERE rowid IN "
+            "(SELECT rowid FROM parts WHERE snapshot != ? LIMIT ?)",
+            (current, _PARTS_REMOVED_AT_ONCE),
+        )
+        (changes,) = self._writer.execute("SELECT changes()").fetchone()
+        self._stale_parts = changes == _PARTS_REMOVED_AT_ONCE
+
+    # Reading, from any thread.
+
+    def find(self, ids: list[str], *, writing: bool = False) -> dict[str, tuple[Operation, bytes]]:
+        """Return the ended operations among these ids, with the fingerprints of their contents.
+
+        The writer asks over its own connection, and waits for no reader.
+        """
+        ended: dict[str, tuple[Operation, bytes]] = {}
+        connection = self._writer if writing else self._reader
+        with self._naming("reading outcomes"), nullcontext() if writing else self._reading:
+            for at in range(0, len(ids), 500):
+                some = ids[at : at + 500]
+                marks = ",".join("?" * len(some))
+                rows = connection.execute(
+                    f"SELECT {_OUTCOME} FROM outcomes WHERE id IN ({marks})", some
+                )
+                for row in rows:
+                    operation = self._operation(row)
+                    ended[operation.id] = (operation, row[-3])
+        return ended
+
+    def outcomes(self, after: int, until: int, limit: int) -> list[Operation]:
+        """Return outcomes with numbers above `after`, up to `until`, in order."""
+        with self._naming("reading outcomes"), self._reading:
+            rows = self._reader.execute(
+                f"SELECT {_OUTCOME} FROM outcomes WHERE number > ? AND number <= ? "
+                "ORDER BY number LIMIT ?",
+                (after, until, limit),
+            )
+            return [self._operation(row) for row in rows]
+
+    def subscriptions(self) -> dict[str, int]:
+        """Return the positions of all subscriptions, by name."""
+        with self._naming("reading subscriptions"), self._reading:
+            positions = {}
+            for name, position, at_ms, checksum in self._reader.execute(
+                "SELECT name, position, at_ms, checksum FROM subscriptions"
+            ):
+                self._check(checksum, f"subscription {name!r}", name, position, at_ms)
+                positions[name] = position
+            return positions
+
+    def _operation(self, row: tuple[Any, ...]) -> Operation:
+        *fields, content, told_ms, checksum = row
+        self._check(checksum, f"outcome {fields[8]}", *fields, content, told_ms)
+        return Operation(*fields)
+
+    def _check(self, checksum: int, name: str, *fields: Any) -> None:
+        if checksum != _checksum(*fields):
+            raise BadFile(
+                f"{self.path}: the checksum of {name} is wrong, the file is damaged; "
+                "restore it from a copy"
+            )
+
+    @contextlib.contextmanager
+    def _naming(self, what: str) -> Iterator[None]:
+        """Turn SQLite's errors into ours, with the name of the file."""
+        try:
+            yield
+        except SojournError:
+            raise
+        except Exception as error:
+            raise BadFile(f"{self.path}: {what} failed: {error}") from error
+
+
+def _checksum(*fields: Any) -> int:
+    """The CRC-32 of the fields, each with its kind and length."""
+    parts = []
+    for value in fields:
+        if type(value) is bytes:
+            parts.append(b"b%d:" % len(value))
+            parts.append(value)
+        elif type(value) is str:
+            text = value.encode()
+            parts.append(b"t%d:" % len(text))
+            parts.append(text)
+        elif value is None:
+            parts.append(b"n")
+        else:
+            parts.append(b"i%d;" % value)
+    return zlib.crc32(b"".join(parts))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _sync_folder(path: str) -> None:
+    """See to it that a new file's name is on disk too."""
+    if os.name == "posix":
+        descriptor = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,50 @@
+"""Random clients, failing writes and restarts: what was told is what §6 says, whatever happened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from durable_world import World
+
+from sojourn.durable import store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def simulate(seed: int, operations: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    print(f"seed {seed}")  # pytest shows it if the test fails
+    world = World(seed, folder / f"{seed}.db")
+    monkeypatch.setattr(store, "_JOURNAL_BYTES_LEAST", world.snapshot_bytes)
+    monkeypatch.setattr(store, "_PIECE_OPERATIONS", 30)
+    monkeypatch.setattr(store, "_PIECE_KEYS", 50)
+    world.run(operations)
+    world.check()
+    world.close()
+    return world
+
+
+@pytest.mark.usefixtures("quiet_log")
+def test_outcomes_are_those_of_the_oracle_over_faults_and_restarts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worlds = [simulate(seed, 2_500, tmp_path, monkeypatch) for seed in range(20)]
+    assert sum(world.submissions for world in worlds) >= 50_000
+    # The worlds were not too kind.
+    assert sum(world.restarts for world in worlds) > 100
+    assert sum(world.snapshots for world in worlds) > 100
+    assert sum(world.faults.failed for world in worlds) > 200
+    assert sum(world.refused for world in worlds) > 1_000
+    statuses = {outcome.status for world in worlds for outcome in world.feed}
+    assert statuses == {"completed", "expired", "cancelled"}
+
+
+@pytest.mark.nightly
+@pytest.mark.usefixtures("quiet_log")
+def test_outcomes_are_those_of_the_oracle_a_million_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(1_000, 1_200):
+        simulate(seed, 5_000, tmp_path, monkeypatch)
+        (tmp_path / f"{seed}.db").unlink()
