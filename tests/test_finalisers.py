@@ -122,7 +122,7 @@ class Handles:
 def test_whatever_a_finaliser_does_to_a_wheel_no_timer_is_lost_or_had_twice(
     kind: type[Tasks | Handles],
 ) -> None:
-    for seed in range(60 if sojourn.compiled else 25):
+    for seed in range(20 if sojourn.compiled else 8):
         world = kind(Random(seed))
         with an_eager_collector() as after:
             for _ in range(40):
@@ -133,7 +133,7 @@ def test_whatever_a_finaliser_does_to_a_wheel_no_timer_is_lost_or_had_twice(
 
 
 def test_whatever_a_finaliser_does_to_a_timer_every_task_runs_once() -> None:
-    for seed in range(20):
+    for seed in range(8):
         rng = Random(seed)
         clock = ManualClock()
         timer = Timer(clock, wheel_size=2)

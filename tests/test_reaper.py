@@ -18,6 +18,8 @@ from sojourn.reaper import Reaper
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from conftest import FreshPython
+
     from sojourn.clock import Driver
 
 HOUR_MS = 3_600_000
@@ -214,7 +216,7 @@ def test_closing_runs_what_the_executor_cancels_meanwhile() -> None:
 
 def ended(threads: list[threading.Thread]) -> bool:
     for thread in threads:
-        thread.join(SOON_S)
+        thread.join(10)
     return not any(thread.is_alive() for thread in threads)
 
 
@@ -277,6 +279,13 @@ def test_a_timer_that_nobody_refers_to_ends_though_its_last_task_was_cancelled()
     assert known() is None
 
 
+def test_a_task_runs_though_its_timer_is_dropped_the_moment_it_is_added() -> None:
+    left = threading.Semaphore(0)
+    for delay_ms in (0, 1, 30) * 10:
+        Timer(name="dropped at once").call_later(delay_ms, left.release)
+    assert all(left.acquire(timeout=10) for _ in range(30))
+
+
 def test_a_timer_with_an_executor_runs_what_waits_though_nobody_refers_to_it() -> None:
     ran = threading.Event()
     with ThreadPoolExecutor(1) as executor:
@@ -304,6 +313,17 @@ def test_a_timer_used_again_after_a_while_of_nothing_goes_on() -> None:
             timer.call_later(HOUR_MS, nothing).cancel()
             timer.advance_clock(5)
         assert len(threads_of(timer)) == 2
+
+
+def test_a_program_that_ends_with_timers_open_ends_quietly(fresh_python: FreshPython) -> None:
+    done = fresh_python(
+        "import sojourn\n"
+        "idle, busy, unused = (sojourn.Timer() for _ in range(3))\n"
+        "idle.call_later(1, print, 'ran')\n"
+        "while not idle.advance_clock(1_000): pass\n"
+        "busy.call_later(3_600_000, print)\n"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_many_tasks_from_many_threads_all_run_once() -> None:

@@ -799,6 +799,28 @@ def test_an_interrupt_among_tasks_that_the_executor_refused_costs_no_other_task(
     assert ran == [1, 2]
 
 
+def test_closing_runs_what_an_interrupt_left_ready(
+    manual_clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    ran: list[int] = []
+    timer = Timer(manual_clock)
+    for name in (1, 2):
+        timer.call_later(5, interrupted)
+        timer.call_later(5, ran.append, name)
+    with pytest.raises(KeyboardInterrupt):
+        manual_clock.advance(5)
+    with pytest.raises(KeyboardInterrupt):
+        timer.close()
+    with pytest.raises(Closed):
+        timer.call_later(5, nothing)
+    assert timer.close() == 0
+    assert ran == [1, 2]
+    assert timer.errors == 2 == len(caplog.records)
+
+
 # A delay of its own for each wait.
 
 
@@ -812,15 +834,15 @@ def test_a_task_may_be_given_another_delay_while_it_does_not_wait(
             seen.append(manual_clock.now_ms)
             self.delay_ms *= 2
             if len(seen) < 4:
-                retries.add(self)
+                retrying.add(self)
 
-    retries = Timer(manual_clock)
+    retrying = Timer(manual_clock)
     task = Retry(10)
-    retries.add(task)
+    retrying.add(task)
     with pytest.raises(AlreadyWaiting):
         task.delay_ms = 5
     manual_clock.advance(1_000)
     assert seen == [10, 30, 70, 150]
     task.delay_ms = 0
-    retries.add(task)
+    retrying.add(task)
     assert seen[-1] == 1_000

@@ -14,7 +14,7 @@ falls due meanwhile joins the ready list.
 
 The reaper keeps the timer alive while something waits in it. While nothing does it knows it by a
 weak reference only: a timer that nobody else refers to goes, which rings the bell, and the
-threads end. Whoever adds has the timer kept from then on; the watcher lets it go before it looks
+threads end. Whoever adds has the timer kept from then on; the watcher releases it before it looks
 whether anything waits, never after, so one of the two sees the other. Cancelling rings no bell.
 So a watcher that sleeps for long looks now and then whether anything is left: after one second,
 two, four, and so on.
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import sys
 import threading
@@ -45,7 +46,7 @@ class Reaper:
     def __init__(self, timer: Timer) -> None:
         self._bell = bell = threading.Lock()  # taken while silent; released to wake the watcher
         bell.acquire()
-        self._timer = weakref.ref(timer, lambda _: _ring(bell))
+        self._timer = weakref.ref(timer, functools.partial(_ring, bell))
         self._stopping = False
         self._forked = False
         self._set_up()
@@ -97,15 +98,14 @@ class Reaper:
         with self._starting:
             if self._threads or self._forked or timer is None:
                 return
-            threads = [
-                threading.Thread(
+            if self._stopping and timer._sj_is_empty():
+                return
+            for n in (1, 2):
+                thread = threading.Thread(
                     target=self._take_turns, name=f"{timer.name}-reaper-{n}", daemon=True
                 )
-                for n in (1, 2)
-            ]
-            for thread in threads:
-                thread.start()
-            self._threads = threads
+                thread.start()  # if the second cannot be started, one will do
+                self._threads = [*self._threads, thread]
 
     def _take_turns(self) -> None:
         _wake_sharply()
@@ -176,7 +176,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _ring(bell: threading.Lock) -> None:
+def _ring(bell: threading.Lock, _gone: object = None) -> None:
     with contextlib.suppress(RuntimeError):  # it rings already
         bell.release()
 

@@ -262,8 +262,8 @@ class Timer(Driven):
         if self._sj_wheel is None:
             return f"<{type(self).__name__} not initialised>"
         waiting = self._sj_wheel._sj_counter.waiting
-        closed = " closed" if self._sj_state == _CLOSED else ""
-        return f"<{type(self).__name__} {self._sj_name!r} waiting={waiting}{closed}>"
+        state = {_CLOSED: " closed", _FORKED: " forked"}.get(self._sj_state, "")
+        return f"<{type(self).__name__} {self._sj_name!r} waiting={waiting}{state}>"
 
     def __reduce__(self) -> Any:
         raise not_copied(self)

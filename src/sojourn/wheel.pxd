@@ -34,6 +34,9 @@ cdef class TimingWheel:
         self, long long now_ms, TimerTaskList due, long long most
     ) except -1
 
+    @cython.locals(task=TimerTask)
+    cdef int _sj_collect(self, TimerTaskList due, list tasks) except -1
+
     @cython.locals(number="long long", bucket=TimerTaskList)
     cdef long long _sj_next_ms(self) except? -1
 

@@ -50,7 +50,6 @@ if cython.compiled:
         is_empty,
         link,
         new_list,
-        pop,
         release_callback,
         unlink,
     )
@@ -66,7 +65,6 @@ else:
         is_empty,
         link,
         new_list,
-        pop,
         release_callback,
         unlink,
     )
@@ -78,6 +76,9 @@ from sojourn.millis import checked_shape
 DUE = 0  # not added: it is due now
 WAITING = 1  # added
 EARLIEST = 2  # added, and its bucket is now the first to expire
+
+# Buckets that an advance expires before it hands out what was in them, still in the cache.
+_AT_A_TIME = 50
 
 
 @dataclass(frozen=True)
@@ -171,11 +172,8 @@ class TimingWheel:
         # On its way to the caller a due task stands in a list, where it can be cancelled or moved.
         due = new_list(self._sj_counter, True)
         tasks: list[TimerTask] = []
-        while self._sj_expire(now_ms, due, 1):
-            task = pop(due)
-            while task is not None:
-                tasks.append(task)
-                task = pop(due)
+        while self._sj_expire(now_ms, due, _AT_A_TIME):
+            self._sj_collect(due, tasks)
         return tasks
 
     def __len__(self) -> int:
@@ -278,6 +276,13 @@ class TimingWheel:
                     link(due, task)
         return expired
 
+    def _sj_collect(self, due: TimerTaskList, tasks: list[TimerTask]) -> None:
+        """Move what is left in the list to the caller's."""
+        while not is_empty(due):
+            task = first(due)
+            tasks.append(task)
+            unlink(task)
+
     def _sj_next_ms(self) -> int:
         """When the first bucket that holds anything expires, or EMPTY.
 
@@ -366,6 +371,7 @@ if not cython.compiled:
         "_sj_grow",
         "_sj_place",
         "_sj_expire",
+        "_sj_collect",
         "_sj_next_ms",
         "_sj_drain",
         "_sj_look",
