@@ -305,6 +305,8 @@ class Purgatory(Keeper):
         """Do the same with a future of the caller's, also asyncio's; cancelling is up to them."""
         if not isinstance(operation, DelayedOperation):
             raise _not_an_operation(operation)
+        if operation.is_completed:
+            _ended_before(operation, future)
         self._sj_submit(operation, keys, requires, needed, future)
 
     def wait(
