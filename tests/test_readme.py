@@ -18,6 +18,7 @@ import sojourn
 import sojourn.aio
 import sojourn.durable
 import sojourn.errors
+import sojourn.kafka
 import sojourn.metrics
 import sojourn.replay
 import sojourn.spark
