@@ -89,7 +89,7 @@ class Reaper:
         with self._starting:
             threads = tuple(self._threads)
         _ring(self._bell)
-        if wait and threading.current_thread() not in threads:
+        if wait and threading.current_thread() not in threads and not _starts_a_thread():
             for thread in threads:
                 thread.join()
 
@@ -179,6 +179,16 @@ if hasattr(os, "register_at_fork"):
 def _ring(bell: threading.Lock, _gone: object = None) -> None:
     with contextlib.suppress(RuntimeError):  # it rings already
         bell.release()
+
+
+def _starts_a_thread() -> bool:
+    """Say whether a finaliser calls us in the middle of `Thread.start()`.
+
+    It then holds a lock of the threading module's that a thread needs to end: to wait for one
+    would be to wait for ever.
+    """
+    is_owned = getattr(getattr(threading, "_active_limbo_lock", None), "_is_owned", None)
+    return is_owned is not None and bool(is_owned())
 
 
 @contextlib.contextmanager
