@@ -167,8 +167,14 @@ class KafkaPython(Member):
         self._consumer.subscribe(self.topics)
 
     def _poll(self) -> None:
+        from kafka.errors import KafkaConnectionError
+
         # kafka-python 3.0 loses a rebalance that is under way when a poll ends: so, long polls.
-        for partition, records in self._consumer.poll(timeout_ms=500).items():
+        try:
+            polled = self._consumer.poll(timeout_ms=500)
+        except KafkaConnectionError:  # a broker has just stopped: poll again
+            return
+        for partition, records in polled.items():
             self.read += [
                 (partition.topic, partition.partition, one.offset, one.value) for one in records
             ]

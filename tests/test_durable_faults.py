@@ -290,17 +290,20 @@ def test_very_many_expiries_in_one_millisecond(path: Path, count: int) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_forked_child_does_not_keep_the_file_from_the_next_process(path: Path) -> None:
     ours, theirs = os.pipe()
+    started, starts = os.pipe()
     waits = Purgatory(path, clock=ManualClock())  # which has no threads
     child = os.fork()
     if child == 0:
+        os.write(starts, b".")
         os.read(ours, 1)
         os._exit(0)
+    os.read(started, 1)
     waits.close()
     Purgatory(path, clock=ManualClock()).close()
     os.write(theirs, b".")
     os.waitpid(child, 0)
-    os.close(ours)
-    os.close(theirs)
+    for end in (ours, theirs, started, starts):
+        os.close(end)
 
 
 def test_a_machine_that_fails_behind_the_disk_goes_no_further(

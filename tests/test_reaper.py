@@ -260,7 +260,7 @@ def test_a_timer_in_a_circle_ends_its_threads_once_it_is_collected() -> None:
 def test_a_timer_that_nobody_refers_to_runs_what_waits_in_it() -> None:
     ran = threading.Event()
     timer = Timer(name="kept under test")
-    timer.call_later(100, ran.set)
+    timer.call_later(2_000, ran.set)
     threads, known = threads_of(timer), weakref.ref(timer)
     del timer
     gc.collect()
