@@ -415,9 +415,15 @@ def test_with_nothing_due_nothing_happens(path: Path, monkeypatch: pytest.Monkey
     with Purgatory(path) as waits:
         waits.submit("a", [("k", 1)], 3_600_000)
         steps: list[None] = []
-        monkeypatch.setattr(waits._shell, "step", lambda: steps.append(None), raising=False)
+        step = waits._shell.step
+
+        def counted() -> Any:
+            steps.append(None)
+            return step()
+
+        monkeypatch.setattr(waits._shell, "step", counted)
         assert waits.outcomes(wait_ms=200) == []
-        assert steps == []
+        assert len(steps) <= 1  # the writer may have been on its way to sleep
         monkeypatch.undo()
 
 
