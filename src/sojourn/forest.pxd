@@ -23,10 +23,6 @@ cdef class Forest:
         parent="long long",
         above="long long",
         here="long long",
-        left="long long",
-        left_parent="long long",
-        right="long long",
-        right_parent="long long",
     )
     cdef long long insert(self, long long root, long long node, long long key) noexcept
 
@@ -41,17 +37,19 @@ cdef class Forest:
     )
     cdef long long remove(self, long long root, long long node) noexcept
 
-    @cython.locals(
-        links="int[::1]",
-        keys="long long[::1]",
-        parents="int[::1]",
-        left="long long",
-        left_parent="long long",
-        right="long long",
-        right_parent="long long",
-        here="long long",
-    )
+    @cython.locals(links="int[::1]", parents="int[::1]")
     cdef long long cut(self, long long root, long long bound) noexcept
+
+    @cython.locals(links="int[::1]", keys="long long[::1]", parents="int[::1]")
+    cdef void _split(
+        self,
+        long long here,
+        long long bound,
+        long long left,
+        long long right,
+        long long left_parent,
+        long long right_parent,
+    ) noexcept
 
     @cython.locals(links="int[::1]", here="long long")
     cdef long long first(self, long long root) noexcept

@@ -81,25 +81,7 @@ class Forest:
         parents[node] = parent
         if parent == 0 and root:
             parents[node] = parents[root]
-        left = 2 * node
-        left_parent = node
-        right = 2 * node + 1
-        right_parent = node
-        while here:
-            if keys[here] <= key:
-                links[left] = here
-                parents[here] = left_parent
-                left = 2 * here + 1
-                left_parent = here
-                here = links[left]
-            else:
-                links[right] = here
-                parents[here] = right_parent
-                right = 2 * here
-                right_parent = here
-                here = links[right]
-        links[left] = 0
-        links[right] = 0
+        self._split(here, key, 2 * node, 2 * node + 1, node, node)
         if above < 0:
             return node
         links[above] = node
@@ -143,15 +125,18 @@ class Forest:
     def cut(self, root: int, bound: int) -> Any:
         """Take all keys ≤ bound away, to the set `cut_off`; return the root of the others."""
         links = self.links
+        parents = self.parents
+        self._split(root, bound, 0, 1, 0, parents[root] if root else 0)
+        self.cut_off = links[0]
+        return links[1]
+
+    def _split(
+        self, here: int, bound: int, left: int, right: int, left_parent: int, right_parent: int
+    ) -> None:
+        """Hang what is below `here` on two links: keys ≤ bound on the left one, others right."""
+        links = self.links
         keys = self.keys
         parents = self.parents
-        left = 0
-        left_parent = 0
-        right = 1
-        right_parent = 0
-        if root:
-            right_parent = parents[root]
-        here = root
         while here:
             if keys[here] <= bound:
                 links[left] = here
@@ -167,8 +152,6 @@ class Forest:
                 here = links[right]
         links[left] = 0
         links[right] = 0
-        self.cut_off = links[0]
-        return links[1]
 
     def first(self, root: int) -> int:
         """The first node of the set; 0 if it is empty."""

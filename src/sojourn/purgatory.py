@@ -528,7 +528,9 @@ class Purgatory(Keeper):
         self._sj_count_error()
 
     def _sj_cancel(self, operation: DelayedOperation, why: BaseException | None) -> bool:
-        if not self._sj_disown(operation, self.timer._sj_now_us()):
+        # The time is for keys that become idle, where those are forgotten.
+        now_us = self.timer._sj_now_us() if self._sj_forget_after_us >= 0 else 0
+        if not self._sj_disown(operation, now_us):
             return False
         self._sj_bury()
         operation._sj_on_cancel(why)
