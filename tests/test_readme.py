@@ -16,6 +16,7 @@ import pytest
 
 import sojourn
 import sojourn.aio
+import sojourn.client
 import sojourn.durable
 import sojourn.errors
 import sojourn.kafka
@@ -121,6 +122,7 @@ def sections() -> dict[str, str]:
     [
         sojourn,
         sojourn.aio,
+        sojourn.client,
         sojourn.durable,
         sojourn.errors,
         sojourn.metrics,

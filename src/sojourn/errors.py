@@ -59,6 +59,24 @@ class Missed(SojournError, LookupError):
         self.last = last
 
 
+class Unreachable(SojournError, ConnectionError):
+    """The service gave no answer in time; sending again is safe."""
+
+
+class Unauthorized(SojournError, PermissionError):
+    """The service wants a token, or one that may do more."""
+
+
+class ServiceError(SojournError, RuntimeError):
+    """The service answered with something unexpected; `code` is the service's word for it."""
+
+    code: str
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class Forked(SojournError, RuntimeError):
     """The timer was made before this process was forked and does not run here; make a new one."""
 

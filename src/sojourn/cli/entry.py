@@ -1,7 +1,8 @@
 """The command `sojourn`: which part is asked for, and how it ends.
 
-Exit status: 0 all is well; 1 it ended, rows were rejected and `--fail-on-rejected` asked to know;
-2 it was asked for something that cannot be, or given something that cannot be read; 130 Ctrl-C.
+Exit status: 0 all is well; 1 it ended, rows were rejected and `--fail-on-rejected` asked to know,
+or a service does not know the id; 2 it was asked for something that cannot be, or given something
+that cannot be read; 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -12,7 +13,18 @@ import re
 import sys
 from collections.abc import Sequence
 
-from sojourn.cli import kafka, replay, report, sample, stream
+from sojourn.cli import (
+    cancel,
+    get,
+    kafka,
+    outcomes,
+    replay,
+    report,
+    sample,
+    signal,
+    stream,
+    submit,
+)
 from sojourn.errors import SojournError
 
 OK, REJECTED, BAD, INTERRUPTED = 0, 1, 2, 130
@@ -23,8 +35,10 @@ examples:
   sojourn replay shop/operations shop/signals --cancels shop/cancels --out answers --report
   sojourn report answers -o report.html
   sojourn kafka --brokers 3 --port 9092               # a cluster to test Kafka clients with
+  sojourn submit order-7 --require order-7/paid --timeout 30min   # into a service, on disk
+  sojourn outcomes --follow                           # how what waits in a service ends
 
-exit status: 0 fine, 1 rows were rejected and --fail-on-rejected was given,
+exit status: 0 fine, 1 rows were rejected and --fail-on-rejected was given, or an id is not known,
 2 bad usage or input, 130 interrupted
 """
 
@@ -71,6 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="command", required=True)
     for command in (sample, replay, stream, report, kafka):
         command.add_parser(commands)
+    for command in (submit, signal, cancel, get, outcomes):
+        command.add_parser(commands)
     return parser
 
 
@@ -94,6 +110,7 @@ def _what_to_install(error: ImportError) -> SojournError:
         "numpy": "cli",
         "rich": "cli",
         "kio": "kafka",
+        "httpx": "client",
     }
     if missing not in extras:
         return SojournError(str(error))

@@ -1,0 +1,98 @@
+"""What a service answered: lines of JSON for programs, a few words for people."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from base64 import b64encode
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sojourn.durable import Answer, Operation
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json", action="store_true", help="JSON lines, as where the output is no terminal"
+    )
+
+
+def say_answers(args: argparse.Namespace, names: list[str], answers: list[Answer]) -> int:
+    """A line for each; how many were refused."""
+    as_json = _is_for_programs(args)
+    for name, answer in zip(names, answers, strict=True):
+        said = json.dumps(_answer_fields(name, answer)) if as_json else _answer_text(name, answer)
+        print(said)
+    sys.stdout.flush()
+    return sum(answer.error is not None for answer in answers)
+
+
+def say_operations(args: argparse.Namespace, operations: list[Operation]) -> None:
+    """A line for each."""
+    as_json = _is_for_programs(args)
+    for operation in operations:
+        print(json.dumps(operation_fields(operation)) if as_json else operation_text(operation))
+    sys.stdout.flush()
+
+
+def _is_for_programs(args: argparse.Namespace) -> bool:
+    return args.json or not sys.stdout.isatty()
+
+
+def _answer_fields(name: str, answer: Answer) -> dict[str, Any]:
+    said: dict[str, Any] = {"of": name, "verdict": answer.verdict, "at_ms": answer.at_ms}
+    if answer.operation is not None:
+        said["operation"] = operation_fields(answer.operation)
+    if answer.error is not None:
+        said["error"] = {"kind": type(answer.error).__name__, "message": str(answer.error)}
+    return said
+
+
+def _answer_text(name: str, answer: Answer) -> str:
+    if answer.error is not None:
+        return f"{name}: refused: {answer.error}"
+    if answer.operation is None:
+        return f"{name}: {answer.verdict}"
+    return f"{operation_text(answer.operation)} ({answer.verdict})"
+
+
+def operation_fields(operation: Operation) -> dict[str, Any]:
+    """The operation as the service writes it."""
+    said: dict[str, Any] = {
+        "id": operation.id,
+        "status": operation.status,
+        "submitted_ms": operation.submitted_ms,
+        "deadline_ms": operation.deadline_ms,
+        "at_ms": operation.at_ms,
+        "by_key": operation.by_key,
+        "waited_ms": operation.waited_ms,
+        "class": operation.class_,
+        "number": operation.number,
+    }
+    if isinstance(operation.payload, bytes):
+        said["payload_base64"] = b64encode(operation.payload).decode()
+    elif operation.payload is not None:
+        said["payload"] = operation.payload
+    return said
+
+
+def operation_text(operation: Operation) -> str:
+    """The operation in a few words."""
+    class_ = f" [{operation.class_}]" if operation.class_ else ""
+    if operation.waited_ms is None:
+        return f"{operation.id}{class_}: waiting until {_moment(operation.deadline_ms)}"
+    by = "" if operation.by_key is None else f" by {operation.by_key}"
+    return (
+        f"{operation.number}  {operation.id}{class_}: {operation.status}{by} at "
+        f"{_moment(operation.at_ms)}, after {operation.waited_ms / 1000:,.3f} s"
+    )
+
+
+def _moment(at_ms: int | None) -> str:
+    try:
+        moment = datetime.fromtimestamp((at_ms or 0) / 1000, UTC)
+    except (OverflowError, ValueError, OSError):  # beyond the year 9999
+        return f"{at_ms} ms"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,219 @@
+"""The wire: rows as JSON on their way out; operations, answers and errors on their way in.
+
+Rows are checked here, by the rules of the embedded purgatory and with its errors. What is wrong
+is refused without asking the service.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+from operator import index
+from typing import Any
+
+from sojourn.client.calls import NoReply, Reply
+from sojourn.durable import Answer, Operation
+from sojourn.durable.records import checked_id, checked_signal, checked_submission
+from sojourn.errors import (
+    Full,
+    IdTaken,
+    Missed,
+    NotWritten,
+    OutOfRange,
+    ServiceError,
+    SojournError,
+    Unauthorized,
+    Unreachable,
+    WrongType,
+)
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+# By the service's code. What is not here is a ServiceError.
+_ERRORS: dict[str, type[SojournError]] = {
+    "id_taken": IdTaken,
+    "full": Full,
+    "not_written": NotWritten,
+    "bad_row": OutOfRange,
+    "bad_parameter": OutOfRange,
+    "too_large": OutOfRange,
+    "too_many_rows": OutOfRange,
+    "id_too_long": OutOfRange,
+    "key_too_long": OutOfRange,
+    "payload_too_large": OutOfRange,
+    "too_many_requirements": OutOfRange,
+    "unauthorized": Unauthorized,
+    "forbidden": Unauthorized,
+    "closing": Unreachable,
+    "too_many_connections": Unreachable,
+    "too_many_waiters": Unreachable,
+}
+_SHOWN = 200  # characters of a reply that cannot be read
+
+
+# Out.
+
+
+def submission_row(row: Any) -> bytes:
+    """The arguments of `submit`, in their order or by name, as an operation in JSON."""
+    if isinstance(row, dict):
+        try:
+            return _submission(**row)
+        except TypeError as error:
+            if isinstance(error, SojournError):
+                raise
+            raise WrongType(f"a row has the arguments of submit, got {row!r}: {error}") from None
+    if not isinstance(row, (tuple, list)) or not 3 <= len(row) <= 7:
+        raise WrongType(
+            "a row is (id, requires, timeout_ms), then needed, class_, payload and traceparent "
+            f"if need be; got {row!r}"
+        )
+    return _submission(*row)
+
+
+def _submission(
+    id: Any,
+    requires: Any,
+    timeout_ms: Any,
+    needed: Any = None,
+    class_: Any = "",
+    payload: Any = None,
+    traceparent: Any = None,
+) -> bytes:
+    if isinstance(requires, Iterable) and not isinstance(requires, (str, bytes)):
+        requires = list(requires)  # it is read twice
+    checked_submission(id, requires, timeout_ms, needed, class_, payload)
+    row: dict[str, Any] = {
+        "id": id,
+        "requires": [{"key": key, "offset": index(offset)} for key, offset in requires],
+        "timeout_ms": index(timeout_ms),
+    }
+    if needed is not None:
+        row["needed"] = index(needed)
+    if class_:
+        row["class"] = class_
+    if isinstance(payload, bytes):
+        row["payload_base64"] = b64encode(payload).decode()
+    elif payload is not None:
+        row["payload"] = payload
+    if traceparent is not None:
+        row["traceparent"] = traceparent
+    return _encode(row).encode()
+
+
+def signal_row(row: Any) -> bytes:
+    """(key, offset) as a signal in JSON."""
+    if not isinstance(row, (tuple, list)) or len(row) != 2:
+        raise WrongType(f"a row is (key, offset), got {row!r}")
+    key, offset = checked_signal(*row)
+    return _encode({"key": key, "offset": offset}).encode()
+
+
+def cancel_row(id: Any) -> bytes:
+    """An id as a cancel in JSON."""
+    return _encode({"id": checked_id(id)}).encode()
+
+
+def position_row(number: int) -> bytes:
+    """A subscription's position in JSON."""
+    return _encode({"number": number}).encode()
+
+
+# In.
+
+
+def read(reply: Reply | NoReply, url: str) -> dict[str, Any]:
+    """The object that the service replied with; if it is an error, raise that."""
+    if isinstance(reply, NoReply):
+        message = f"{url} gave no answer: {_gist(reply.error)}; is it running, and is that its URL?"
+        raise Unreachable(message) from reply.error
+    value = _value(reply)
+    if 200 <= reply.status < 300 and isinstance(value, dict):
+        return value
+    if isinstance(value, dict) and isinstance(value.get("error"), dict):
+        raise read_error(value["error"])
+    raise _unreadable(reply, url)
+
+
+def code(reply: Reply) -> str | None:
+    """The service's word for the error, if the reply is one."""
+    value = _value(reply)
+    error = value.get("error") if isinstance(value, dict) else None
+    return error.get("code") if isinstance(error, dict) else None
+
+
+def _value(reply: Reply) -> Any:
+    try:
+        return json.loads(reply.body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _gist(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _unreadable(reply: Reply, url: str) -> SojournError:
+    if reply.status in (502, 503, 504):
+        return Unreachable(f"{url} answered {reply.status} all the time; try later")
+    if reply.status in (401, 403):
+        return Unauthorized(f"{url} answered {reply.status}; give a token, or another one")
+    if 300 <= reply.status < 400:
+        where = reply.headers.get("location", "elsewhere")
+        return ServiceError(f"{url} sends us to {where}, which is not followed; give that URL")
+    text = reply.body[:_SHOWN].decode(errors="replace")
+    return ServiceError(
+        f"{url} answered {reply.status} with {text!r}; is it a sojourn service of this version?"
+    )
+
+
+def read_error(error: dict[str, Any]) -> SojournError:
+    """The error as an exception of ours."""
+    code = str(error.get("code", ""))
+    message = str(error.get("message", code))
+    if error.get("do"):
+        message = f"{message}; {error['do']}"
+    if code == "missed":
+        after = error.get("after")
+        return Missed(message, after if isinstance(after, int) else 0)
+    if code in _ERRORS:
+        return _ERRORS[code](message)
+    return ServiceError(message, code)
+
+
+def read_answers(value: dict[str, Any], count: int, url: str) -> list[Answer]:
+    """The answers to so many rows."""
+    answers = value.get("answers")
+    if not isinstance(answers, list) or len(answers) != count:
+        found = len(answers) if isinstance(answers, list) else "none"
+        raise ServiceError(f"{url} was sent {count} rows and gave {found} answers")
+    return [_answer(each) for each in answers]
+
+
+def _answer(value: dict[str, Any]) -> Answer:
+    operation, error = value.get("operation"), value.get("error")
+    return Answer(
+        value["verdict"],
+        value.get("at_ms"),
+        None if operation is None else read_operation(operation),
+        None if error is None else read_error(error),
+    )
+
+
+def read_operation(value: dict[str, Any]) -> Operation:
+    """An operation, waiting or ended."""
+    payload = value.get("payload")
+    if payload is None and value.get("payload_base64") is not None:
+        payload = b64decode(value["payload_base64"])
+    return Operation(
+        value["id"],
+        value["status"],
+        value["submitted_ms"],
+        value["deadline_ms"],
+        value.get("at_ms"),
+        value.get("by_key"),
+        value.get("class") or "",
+        payload,
+        value.get("number"),
+    )
