@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from sojourn.cli import (
+    backup,
     cancel,
     get,
     kafka,
@@ -85,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="command", required=True)
     for command in (sample, replay, stream, report, kafka):
         command.add_parser(commands)
-    for command in (submit, signal, cancel, get, outcomes):
+    for command in (submit, signal, cancel, get, outcomes, backup):
         command.add_parser(commands)
     return parser
 

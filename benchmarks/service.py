@@ -1,0 +1,401 @@
+"""The service under load: `python -m benchmarks.service [--folder FOLDER] [--seconds 5]`.
+
+`sojourn serve` in a process of its own, and this one sends to it over loopback, by raw HTTP/1.1 on
+asyncio, so that the load costs less than the service. Beside it, in the same run and on the same
+disk, Redis with appendfsync always, which is asked for less: ZADD of an id and its deadline.
+
+    batches    8 connections, 100 operations a request
+    singles    64 connections, an operation a request
+    signal     from sending a signal to the answer of the long poll that waits for it
+    idle       the service's processor time while 100,000 operations wait and nobody asks
+
+A connection sends its next request when the last one is answered, and every answer is looked at.
+What a sync costs is measured before and after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from sojourn import compiled
+
+BATCH = 100
+BATCH_CONNECTIONS = 8
+SINGLE_CONNECTIONS = 64
+POLLS = 400
+WAITING = 100_000
+PARTS = ("batches", "singles", "signal", "idle")
+_HOUR_MS = 3_600_000
+_AHEAD_A_SECOND = {1: 12_000, BATCH: 1_500}  # requests made before the clock runs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.service",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--folder", type=Path, help="where the data is; a disk, not /dev/shm")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each part; default 5")
+    parser.add_argument("--only", choices=PARTS, action="append", help="default all")
+    parser.add_argument("--without-redis", action="store_true")
+    options = parser.parse_args()
+    parts = options.only or list(PARTS)
+    print(f"{'compiled' if compiled else 'interpreted'}, {os.cpu_count()} processors")
+    with tempfile.TemporaryDirectory(dir=options.folder, prefix="sojourn-service-") as folder:
+        sync_cost(Path(folder) / "sync")
+        with served(Path(folder) / "waits") as service:
+            for part in parts:
+                measure(part, service, options.seconds)
+        if not options.without_redis:
+            with redis(Path(folder) / "redis") as store:
+                for part in ("batches", "singles"):
+                    if store is not None and part in parts:
+                        measure_redis(part, store, options.seconds)
+        sync_cost(Path(folder) / "sync")
+
+
+class Target(NamedTuple):
+    """A server under test."""
+
+    port: int
+    pid: int
+
+    def processor_s(self) -> float:
+        """How much processor time it has taken, all its threads together."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+# The servers.
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[Target]:
+    """`sojourn serve` on a free port."""
+    command = [sys.executable, "-m", "sojourn", "serve", str(folder), "--port", "0"]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            port = next(int(line.rpartition(":")[2]) for line in process.stdout if "http" in line)
+            yield Target(port, process.pid)
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+@contextlib.contextmanager
+def redis(folder: Path) -> Iterator[Target | None]:
+    """redis-server that syncs before it answers; None where it is not installed."""
+    program = shutil.which("redis-server")
+    if program is None:
+        print("redis-server is not installed, so there is nothing beside")
+        yield None
+        return
+    folder.mkdir()
+    port = free_port()
+    settings = f"--port {port} --bind 127.0.0.1 --appendonly yes --appendfsync always"
+    command = [program, *settings.split(), "--save", "", "--dir", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            await_port(port)
+            yield Target(port, process.pid)
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def await_port(port: int) -> None:
+    until = time.monotonic() + 30
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+
+
+# Requests.
+
+
+def post(path: str, body: bytes) -> bytes:
+    return (
+        b"POST %b HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        b"content-length: %d\r\n\r\n%b" % (path.encode(), len(body), body)
+    )
+
+
+def get(path: str) -> bytes:
+    return b"GET %b HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n" % path.encode()
+
+
+def operation(id: str, n: int) -> bytes:
+    """An order that has to be paid, and in stock."""
+    return (
+        b'{"id":"%b","requires":[{"key":"paid-%b","offset":1},{"key":"stock-%d","offset":%d}],'
+        b'"timeout_ms":%d}' % (id.encode(), id.encode(), n % 1000, n, _HOUR_MS)
+    )
+
+
+def submissions(name: str, rows: int) -> Iterator[bytes]:
+    """Requests to submit, so many rows each."""
+    n = 0
+    while True:
+        some = [operation(f"{name}-{m}", m) for m in range(n, n + rows)]
+        yield post("/v1/operations", b"[" + b",".join(some) + b"]" if rows > 1 else some[0])
+        n += rows
+
+
+def zadds(name: str, rows: int) -> Iterator[bytes]:
+    """Pipelines of ZADD, so many commands each."""
+    n = 0
+    while True:
+        parts = []
+        for m in range(n, n + rows):
+            id, deadline = f"{name}-{m}".encode(), b"%d" % (time.time_ns() // 1_000_000 + _HOUR_MS)
+            words = (b"ZADD", b"waits", deadline, id)
+            parts.append(b"*4\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in words))
+        yield b"".join(parts)
+        n += rows
+
+
+# Sending.
+
+
+class Connection(asyncio.Protocol):
+    """Sends a request, waits for the whole answer, looks at it, sends the next."""
+
+    def __init__(self, requests: Iterator[bytes], answered: Callable[[bytes], bool]) -> None:
+        self.requests = requests
+        self.answered = answered  # whether the answer is whole; raises if it is wrong
+        self.took_ms: list[float] = []
+        self.until_s = 0.0
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def start(self, until_s: float) -> None:
+        self.until_s = until_s
+        self._send()
+
+    def _send(self) -> None:
+        self._buffer = b""
+        self._started_s = time.perf_counter()
+        request = next(self.requests, None)
+        if request is None or self._started_s >= self.until_s:
+            self.done.set_result(None)
+        else:
+            self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer = self._buffer + data if self._buffer else data
+        try:
+            whole = self.answered(self._buffer)
+        except Exception as error:
+            self.done.set_exception(error)
+            return
+        if whole:
+            self.took_ms.append((time.perf_counter() - self._started_s) * 1000)
+            self._send()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_exception(error or ConnectionError("the server closed the connection"))
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+def http_answer(rows: int) -> Callable[[bytes], bool]:
+    def answered(buffer: bytes) -> bool:
+        head, end, body = buffer.partition(b"\r\n\r\n")
+        if not end:
+            return False
+        length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+        if len(body) < length:
+            return False
+        if body.count(b'"verdict":"accepted"') != rows:
+            raise AssertionError(buffer[:500].decode(errors="replace"))
+        return True
+
+    return answered
+
+
+def redis_answer(rows: int) -> Callable[[bytes], bool]:
+    def answered(buffer: bytes) -> bool:
+        if buffer.count(b"\r\n") < rows:
+            return False
+        if buffer != b":1\r\n" * rows:
+            raise AssertionError(buffer[:500].decode(errors="replace"))
+        return True
+
+    return answered
+
+
+async def load(
+    port: int,
+    streams: list[Iterator[bytes]],
+    answered: Callable[[bytes], bool],
+    seconds: float,
+) -> tuple[float, list[float]]:
+    """A connection for each stream; how long it took, and each request."""
+    loop = asyncio.get_running_loop()
+    connections = []
+    for requests in streams:
+        make = partial(Connection, requests, answered)
+        _, connection = await loop.create_connection(make, "127.0.0.1", port)
+        connections.append(connection)
+    started_s = time.perf_counter()
+    for connection in connections:
+        connection.start(started_s + seconds)
+    await asyncio.gather(*(connection.done for connection in connections))
+    took_s = time.perf_counter() - started_s
+    for connection in connections:
+        connection.close()
+    return took_s, [ms for connection in connections for ms in connection.took_ms]
+
+
+def ahead(source: Iterator[bytes], rows: int, connections: int, seconds: float) -> Iterator[bytes]:
+    """The same, made before the clock runs."""
+    most = int(_AHEAD_A_SECOND[rows] * seconds / connections)
+    return iter(list(islice(source, most)))
+
+
+# The parts.
+
+
+def shape(part: str) -> tuple[int, int]:
+    """Rows in a request, and connections."""
+    return (BATCH, BATCH_CONNECTIONS) if part == "batches" else (1, SINGLE_CONNECTIONS)
+
+
+def measure(part: str, service: Target, seconds: float) -> None:
+    if part in ("batches", "singles"):
+        rows, connections = shape(part)
+        streams = [
+            ahead(submissions(f"{part}-{n}", rows), rows, connections, seconds)
+            for n in range(connections)
+        ]
+        run_load("sojourn serve", service, streams, http_answer(rows), rows, seconds)
+    elif part == "signal":
+        asyncio.run(signals(service, POLLS))
+    else:
+        idle(service, seconds)
+
+
+def measure_redis(part: str, store: Target, seconds: float) -> None:
+    rows, connections = shape(part)
+    streams = [
+        ahead(zadds(f"{part}-{n}", rows), rows, connections, seconds) for n in range(connections)
+    ]
+    run_load("redis, ZADD", store, streams, redis_answer(rows), rows, seconds)
+
+
+def run_load(
+    name: str,
+    target: Target,
+    streams: list[Iterator[bytes]],
+    answered: Callable[[bytes], bool],
+    rows: int,
+    seconds: float,
+) -> None:
+    before_s, ours_s = target.processor_s(), time.process_time()
+    took_s, took_ms = asyncio.run(load(target.port, streams, answered, seconds))
+    processor_s = target.processor_s() - before_s
+    ours_s = time.process_time() - ours_s
+    count = len(took_ms) * rows
+    print(
+        f"{name}, {len(streams)} connections, {rows} a request: {count / took_s:,.0f} "
+        f"operations/s; a request p50 {at(took_ms, 50):.1f} ms, p99 {at(took_ms, 99):.1f} ms; "
+        f"{processor_s / count * 1e6:.1f} µs of processor each, {processor_s / took_s:.0%} of one "
+        f"(the load: {ours_s / took_s:.0%})"
+    )
+
+
+async def signals(service: Target, polls: int) -> None:
+    """One at a time: an operation, a long poll for it, and the signal that completes it."""
+    took_ms = []
+    poll_in, poll_out = await asyncio.open_connection("127.0.0.1", service.port)
+    send_in, send_out = await asyncio.open_connection("127.0.0.1", service.port)
+
+    async def answer(reader: asyncio.StreamReader) -> bytes:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+        return await reader.readexactly(length)
+
+    for n in range(polls):
+        send_out.write(post("/v1/operations", operation(f"poll-{n}", 0)))
+        assert b'"accepted"' in await answer(send_in)
+        send_out.write(post("/v1/signals", b'{"key":"stock-0","offset":%d}' % n))
+        await answer(send_in)
+        poll_out.write(get(f"/v1/operations/poll-{n}?wait_ms=10000"))
+        await asyncio.sleep(0.01)  # it is there now
+        started_s = time.perf_counter()
+        send_out.write(post("/v1/signals", b'{"key":"paid-poll-%d","offset":1}' % n))
+        assert b'"completed"' in await answer(poll_in)
+        took_ms.append((time.perf_counter() - started_s) * 1000)
+        assert b'"accepted"' in await answer(send_in)
+    for writer in (poll_out, send_out):
+        writer.close()
+    print(
+        f"signal sent → long poll answered: p50 {at(took_ms, 50):.1f} ms, "
+        f"p99 {at(took_ms, 99):.1f} ms, {polls} one after the other"
+    )
+
+
+def idle(service: Target, seconds: float) -> None:
+    requests = iter(list(islice(submissions("idle", BATCH), WAITING // BATCH)))
+    asyncio.run(load(service.port, [requests], http_answer(BATCH), 600))
+    time.sleep(1)  # what it writes after that is written
+    before_s = service.processor_s()
+    time.sleep(seconds)
+    share = (service.processor_s() - before_s) / seconds
+    print(f"idle, {WAITING:,} waiting: {share:.2%} of one processor")
+
+
+def sync_cost(path: Path, rounds: int = 100) -> None:
+    file = os.open(path, os.O_CREAT | os.O_WRONLY)
+    took_ms = []
+    for _ in range(rounds):
+        os.write(file, bytes(4096))
+        started = time.perf_counter()
+        os.fdatasync(file)
+        took_ms.append((time.perf_counter() - started) * 1000)
+    os.close(file)
+    print(f"a sync of 4 kB: p50 {at(took_ms, 50):.2f} ms, p99 {at(took_ms, 99):.2f} ms")
+
+
+def at(values: list[float], percent: int) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+
+
+if __name__ == "__main__":
+    main()

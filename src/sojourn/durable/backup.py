@@ -1,0 +1,95 @@
+"""Backup: a copy of a durable purgatory's file, also while a process has it open and writes.
+
+Copying the file with `cp` is not enough: what was committed last is in the log beside it, and a
+page may change while it is read. SQLite's own backup reads all pages as of one moment, which a
+write-ahead log allows without holding up the writer; the log only grows meanwhile.
+
+    read the pages as of now   -->  TARGET.partial
+    check the copy's structure
+    sync it, rename it         -->  TARGET
+
+So TARGET is whole or not there. It needs no `-wal` beside it, and is opened like any other file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from sojourn.durable.store import APPLICATION, FORMAT
+from sojourn.errors import BadFile, NoSuchFile, OutOfRange
+
+
+def backup(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> int:
+    """Copy the file to `target`, which must not exist; return how many bytes it has."""
+    source_path, target_path = Path(path), Path(target)
+    if not source_path.is_file():
+        raise NoSuchFile(f"there is no file {source_path}")
+    if target_path.exists():
+        raise OutOfRange(f"{target_path} exists already; give a name that is free")
+    partial = target_path.with_name(f"{target_path.name}.partial")
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            partial.unlink()
+        with _connected(source_path, "ro") as source:
+            _check_kind(source, source_path)
+            with _connected(partial, "rwc") as copy:
+                source.backup(copy)  # in one step, so as of one moment
+                # The copy is opened with a log again; until then it is one file.
+                copy.execute("PRAGMA journal_mode = DELETE")
+                _check_structure(copy, source_path)
+        sync(partial)
+        size = partial.stat().st_size
+        partial.rename(target_path)
+        sync(target_path.parent)
+    except (sqlite3.Error, OSError) as error:
+        if isinstance(error, BadFile):
+            raise
+        raise BadFile(f"{source_path} was not copied to {target_path}: {error}") from error
+    finally:
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            with contextlib.suppress(OSError):
+                os.unlink(f"{partial}{suffix}")
+    return size
+
+
+@contextlib.contextmanager
+def _connected(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(uri, timeout=10, isolation_level=None, uri=True)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _check_kind(source: sqlite3.Connection, path: Path) -> None:
+    (application,) = source.execute("PRAGMA application_id").fetchone()
+    (version,) = source.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION:
+        raise BadFile(f"{path} is not a file of a durable purgatory")
+    if version > FORMAT:
+        raise BadFile(
+            f"{path} has format {version}, and this version of sojourn reads up to {FORMAT}; "
+            "use the newer sojourn that wrote it"
+        )
+
+
+def _check_structure(copy: sqlite3.Connection, path: Path) -> None:
+    (found,) = copy.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise BadFile(f"{path} is damaged, and its copy was not kept: {found}")
+
+
+def sync(path: Path) -> None:
+    """Put the file, or what a folder lists, on disk."""
+    if path.is_dir() and os.name == "nt":
+        return  # a folder cannot be opened there
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
