@@ -29,6 +29,21 @@ class Notes:
         os.write(self._file, json.dumps(row).encode() + b"\n")
 
 
+def fields(outcome: durable.Operation) -> list[object]:
+    """All that is told of it, its number last."""
+    return [
+        outcome.id,
+        outcome.status,
+        outcome.submitted_ms,
+        outcome.deadline_ms,
+        outcome.at_ms,
+        outcome.by_key,
+        outcome.needed,
+        [list(requirement) for requirement in outcome.requires],
+        outcome.number,
+    ]
+
+
 def client(waits: durable.Purgatory, notes: Notes, name: str, seed: str) -> None:
     rng = random.Random(seed)
     n = 0
@@ -62,7 +77,7 @@ def reader(waits: durable.Purgatory, notes: Notes) -> None:
     while True:
         outcomes = subscription.read(100, wait_ms=1_000)
         for outcome in outcomes:
-            notes.note("outcome", *outcome)
+            notes.note("outcome", *fields(outcome))
         subscription.commit()
         notes.note("position", subscription.position)
 

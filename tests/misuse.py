@@ -251,6 +251,7 @@ SUBJECTS = (
             "cancel_many([0])": lambda wheel: wheel.cancel_many([0]),
             "advance()": lambda wheel: list(wheel.advance(5)),
             "next_expiration_ms": lambda wheel: wheel.next_expiration_ms,
+            "levels()": lambda wheel: wheel.levels(),
             "len": len,
         },
         {

@@ -564,7 +564,7 @@ def test_a_bad_row_of_a_batch_is_refused_by_itself(waits: Purgatory) -> None:
         (("a", [("k", 1)], 10**16), OutOfRange, "timeout_ms must be"),
         (("a", [("k", 1)], 1, 0), OutOfRange, "needed must be between 1"),
         (("a", [("k", 1)], 1, None, None), WrongType, "class_ must be a str"),
-        (("a", [("k", 1)], 1, None, "", 5), WrongType, "payload must be str, bytes or None"),
+        (("a", [("k", 1)], 1, None, "", {1}), WrongType, "payload must be bytes, or JSON's"),
         (("a", [("k", 1)], 1, None, "", b"x" * (1 << 21)), OutOfRange, "payload must have at most"),
     ],
 )

@@ -53,6 +53,7 @@ USES: dict[type, dict[str, Callable[[Any], object]]] = {
         "advance": lambda wheel: wheel.advance(5),
         "len": len,
         "next_expiration_ms": lambda wheel: wheel.next_expiration_ms,
+        "levels": lambda wheel: wheel.levels(),
     },
     ManualClock: {
         "advance": lambda clock: clock.advance(5),
@@ -161,7 +162,7 @@ DOCUMENTED = {
         "turn",
     },
     TimingWheel: {"add", "advance", "clear", "next_expiration_ms", "snapshot"},
-    DeadlineWheel: {"add_many", "advance", "cancel_many", "next_expiration_ms"},
+    DeadlineWheel: {"add_many", "advance", "cancel_many", "levels", "next_expiration_ms"},
     ManualClock: {"advance", "drive", "now_ms", "now_ns"},
 }
 

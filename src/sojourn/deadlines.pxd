@@ -23,6 +23,7 @@ cdef class DeadlineWheel:
     cdef long long* _sj_slots
     cdef long long _sj_room
     cdef long long[::1] _sj_ends
+    cdef long long[::1] _sj_counts
     cdef long long _sj_waiting
     cdef long long _sj_used
     cdef long long _sj_retired
@@ -38,7 +39,14 @@ cdef class DeadlineWheel:
     cdef int _sj_grow(self, long long needed) except -1
 
     @cython.locals(n="long long")
-    cdef int _sj_replace_levels(self, Levels levels, Levels larger, long long[::1] ends) except -1
+    cdef int _sj_replace_levels(
+        self, Levels levels, Levels larger, long long[::1] ends, long long[::1] counts
+    ) except -1
+
+    @cython.locals(n="long long", level="long long")
+    cdef bint _sj_copy_counts(
+        self, Levels levels, long long[::1] counts, long long[::1] cursors
+    ) noexcept
 
     @cython.locals(
         n="long long", slot="long long", needed="long long", deadline_ms="long long"
@@ -99,5 +107,6 @@ cdef class DeadlineWheel:
 cdef long long _latest(const long long[:] deadlines_ms) except? -1
 
 cdef object _list_ends(Levels levels)
+cdef object _list_counts(Levels levels)
 cdef object _array(long long count)
 cdef object _shortened(object integers, long long count)

@@ -72,6 +72,7 @@ class DeadlineWheel:
     """
 
     __slots__ = (
+        "_sj_counts",
         "_sj_ends",
         "_sj_free",
         "_sj_levels",
@@ -92,6 +93,7 @@ class DeadlineWheel:
     _sj_retired: int  # those that are free and will not be used again
     _sj_free: int  # the first that is free, or -1
     _sj_ends: memoryview  # of list n: first slot at 2n, last at 2n + 1
+    _sj_counts: memoryview  # of list n: how many are in it
 
     def __init__(self, tick_ms: int = 1, wheel_size: int = 20, start_ms: int = 0) -> None:
         before: Any = self._sj_levels
@@ -107,6 +109,7 @@ class DeadlineWheel:
         self._sj_retired = 0
         self._sj_free = -1
         self._sj_ends = _list_ends(levels)
+        self._sj_counts = _list_counts(levels)
         self._sj_levels = levels
 
     def add_many(self, deadlines_ms: Any) -> array[int]:
@@ -165,6 +168,21 @@ class DeadlineWheel:
         next_ms = self._sj_next_ms()
         return None if next_ms == EMPTY else next_ms
 
+    def levels(self) -> list[tuple[int, list[int]]]:
+        """Of each level, finest first, its tick and how many wait in each bucket.
+
+        Buckets are in the order of time, the first being that of the wheel's own time, which
+        moves on when a bucket expires. What is due and not yet handed out is in none.
+        """
+        if self._sj_levels is None:
+            raise not_initialised(self)
+        while True:
+            levels = self._sj_levels
+            counts = _list_counts(levels)
+            cursors = numbers(levels.count, 0)
+            if self._sj_copy_counts(levels, counts, cursors):
+                return [_rotated(levels, level, counts, cursors) for level in range(levels.count)]
+
     def __repr__(self) -> str:
         waits = " not initialised" if self._sj_levels is None else f" waiting={self._sj_waiting}"
         return f"<{type(self).__name__}{waits}>"
@@ -188,7 +206,7 @@ class DeadlineWheel:
         if latest_ms >= self._sj_levels.end_ms():
             levels = self._sj_levels
             larger = levels.spanning(latest_ms)
-            self._sj_replace_levels(levels, larger, _list_ends(larger))
+            self._sj_replace_levels(levels, larger, _list_ends(larger), _list_counts(larger))
 
     # The atomic steps. They make no object.
 
@@ -204,14 +222,29 @@ class DeadlineWheel:
                 self._sj_slots = memoryview(self._sj_store).cast("q")
             self._sj_room = room
 
-    def _sj_replace_levels(self, levels: Levels, larger: Levels, ends: memoryview) -> None:
+    def _sj_replace_levels(
+        self, levels: Levels, larger: Levels, ends: memoryview, counts: memoryview
+    ) -> None:
         """Go on with the larger levels, unless they have been replaced meanwhile."""
         if self._sj_levels is levels:
             larger.take_over(levels)
             for n in range(len(self._sj_ends)):
                 ends[n] = self._sj_ends[n]
+            for n in range(len(self._sj_counts)):
+                counts[n] = self._sj_counts[n]
             self._sj_ends = ends
+            self._sj_counts = counts
             self._sj_levels = larger
+
+    def _sj_copy_counts(self, levels: Levels, counts: memoryview, cursors: memoryview) -> bool:
+        """Copy how many wait where; False if the levels have been replaced meanwhile."""
+        if self._sj_levels is not levels:
+            return False
+        for n in range(len(counts)):
+            counts[n] = self._sj_counts[n]
+        for level in range(levels.count):
+            cursors[level] = levels._cursors[level]
+        return True
 
     def _sj_add(self, deadlines_ms: memoryview, latest_ms: int, handles: memoryview) -> bool:
         """Put the timers in; False if there is too little room."""
@@ -273,6 +306,7 @@ class DeadlineWheel:
         slot = self._sj_ends[0]
         self._sj_ends[0] = -1
         self._sj_ends[1] = -1
+        self._sj_counts[0] = 0
         while slot >= 0:
             after = self._sj_slots[slot * _WORDS + _AFTER]
             handles[due] = (self._sj_slots[slot * _WORDS + _TAG] & _HIGH) | slot
@@ -287,6 +321,7 @@ class DeadlineWheel:
             slot = self._sj_ends[2 * (bucket + 1)]
             self._sj_ends[2 * (bucket + 1)] = -1
             self._sj_ends[2 * (bucket + 1) + 1] = -1
+            self._sj_counts[bucket + 1] = 0
             while slot >= 0:
                 after = self._sj_slots[slot * _WORDS + _AFTER]
                 if self._sj_slots[slot * _WORDS] < due_ms:
@@ -330,6 +365,7 @@ class DeadlineWheel:
         """Put the slot at the end of a list."""
         tail = self._sj_ends[2 * number + 1]
         self._sj_ends[2 * number + 1] = slot
+        self._sj_counts[number] += 1
         if tail >= 0:
             self._sj_slots[tail * _WORDS + _AFTER] = slot
         else:
@@ -345,6 +381,7 @@ class DeadlineWheel:
         number = (self._sj_slots[slot * _WORDS + _TAG] & _LOW) - 1
         after = self._sj_slots[slot * _WORDS + _AFTER]
         before = self._sj_slots[slot * _WORDS + _BEFORE]
+        self._sj_counts[number] -= 1
         if before >= 0:
             self._sj_slots[before * _WORDS + _AFTER] = after
         else:
@@ -384,6 +421,7 @@ class DeadlineWheel:
                 self._sj_slots[after * _WORDS + _BEFORE] = slot
             else:
                 self._sj_ends[2 * number + 1] = slot
+            self._sj_counts[number] += 1
             self._sj_slots[slot * _WORDS + _AFTER] = after
             tag = self._sj_slots[slot * _WORDS + _TAG]
             if tag == _HIGH:
@@ -407,6 +445,20 @@ def _latest(deadlines_ms: memoryview) -> int:
 def _list_ends(levels: Levels) -> memoryview:
     """The ends of list 0 and of a list for each bucket, all empty."""
     return numbers(2 * (1 + levels.count * levels.size), -1)
+
+
+def _list_counts(levels: Levels) -> memoryview:
+    """How many are in list 0 and in the list of each bucket: none."""
+    return numbers(1 + levels.count * levels.size, 0)
+
+
+def _rotated(
+    levels: Levels, level: int, counts: memoryview, cursors: memoryview
+) -> tuple[int, list[int]]:
+    """A level's tick, and the counts of its buckets from the present one on."""
+    first = 1 + level * levels.size
+    ordered = [counts[first + (cursors[level] + n) % levels.size] for n in range(levels.size)]
+    return levels.ticks_ms[level], ordered
 
 
 def _array(count: int) -> array[int]:
@@ -451,6 +503,7 @@ if not cython.compiled:
         DeadlineWheel,
         "_sj_grow",
         "_sj_replace_levels",
+        "_sj_copy_counts",
         "_sj_add",
         "_sj_cancel",
         "_sj_advance",

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sojourn.durable.answers import Answer, Operation
+from sojourn.durable.payloads import Payload
 from sojourn.durable.purgatory import (
     Purgatory,
     Rows,
@@ -43,10 +44,13 @@ class AsyncPurgatory:
         timeout_ms: int,
         needed: int | None = None,
         class_: str = "",
-        payload: str | bytes | None = None,
+        payload: Payload = None,
+        traceparent: str | None = None,
     ) -> Answer:
         """As `Purgatory.submit`."""
-        submission = checked_submission(id, requires, timeout_ms, needed, class_, payload)
+        submission = checked_submission(
+            id, requires, timeout_ms, needed, class_, payload, traceparent
+        )
         return only(await self._send(Request(submissions=[submission])))
 
     async def signal(self, key: str, offset: int) -> Answer:

@@ -1,15 +1,34 @@
-"""Answers: what the verbs return. Plain tuples with names, so that a million are cheap."""
+"""Answers: what the verbs return. Cheap to make: what nobody asks for is not read."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+try:
+    import cython
+except ImportError:  # pragma: no cover - depends on what is installed
+    from sojourn import _cython as cython
 
-from sojourn.errors import SojournError
+from typing import Any, NamedTuple
+
+from sojourn.durable.records import (
+    BatchRecord,
+    checked_submission,
+    class_of,
+    needed_of,
+    payload_of,
+    traceparent_of,
+)
+from sojourn.errors import OutOfRange, SojournError
+
+if cython.compiled:
+    from cython.cimports.sojourn.durable.records import id_of, read_submission, timeout_of
+else:
+    from sojourn.durable.records import id_of, read_submission, timeout_of
 
 WAITING = "waiting"
 COMPLETED = "completed"
 EXPIRED = "expired"
 CANCELLED = "cancelled"
+STATUSES = (WAITING, COMPLETED, EXPIRED, CANCELLED)  # by their numbers in the file
 
 ACCEPTED = "accepted"
 DUPLICATE = "duplicate"
@@ -19,23 +38,154 @@ UNKNOWN = "unknown"
 REFUSED = "refused"
 
 
-class Operation(NamedTuple):
-    """An operation as the file has it: waiting, or ended."""
+@cython.no_gc  # nothing in it can lead back to it
+@cython.cclass
+class Operation:
+    """An operation as the file has it: waiting, or ended. It does not change.
 
-    id: str
+    What was submitted is kept as bytes and read when it is asked for: `payload` is a new object
+    each time.
+    """
+
+    __slots__ = ("_at_ms", "_number", "by_key", "content", "status", "submitted_ms")
+
     status: str  #: "waiting", "completed", "expired" or "cancelled"
     submitted_ms: int
-    deadline_ms: int
-    at_ms: int | None  #: when it ended
     by_key: str | None  #: which key completed it
-    class_: str
-    payload: str | bytes | None
-    number: int | None  #: of its outcome in the feed
+    content: bytes  #: what was submitted, as docs/durable-format.md draws it
+
+    def __init__(
+        self,
+        id: str,
+        requires: Any,
+        timeout_ms: int,
+        needed: int | None = None,
+        class_: str = "",
+        payload: Any = None,
+        traceparent: str | None = None,
+        *,
+        status: str = WAITING,
+        submitted_ms: int = 0,
+        at_ms: int | None = None,
+        by_key: str | None = None,
+        number: int | None = None,
+    ) -> None:
+        if status not in STATUSES:
+            raise OutOfRange(f"status must be one of {', '.join(STATUSES)}, got {status!r}")
+        self.content = checked_submission(
+            id, requires, timeout_ms, needed, class_, payload, traceparent
+        ).content
+        self.status = STATUSES[STATUSES.index(status)]
+        self.submitted_ms = submitted_ms
+        self._at_ms = at_ms or 0
+        self.by_key = by_key
+        self._number = number or 0
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return id_of(self.content)
+
+    @property
+    def deadline_ms(self) -> int:
+        """When it expires."""
+        return self.submitted_ms + timeout_of(self.content)
+
+    @property
+    def timeout_ms(self) -> int:
+        """For how long it waits at most."""
+        return timeout_of(self.content)
+
+    @property
+    def at_ms(self) -> int | None:
+        """When it ended; None while it waits."""
+        return None if self.status == WAITING else self._at_ms
 
     @property
     def waited_ms(self) -> int | None:
         """How long it waited; None while it does."""
-        return None if self.at_ms is None else self.at_ms - self.submitted_ms
+        return None if self.status == WAITING else self._at_ms - self.submitted_ms
+
+    @property
+    def number(self) -> int | None:
+        """That of its outcome in the feed; None while it waits."""
+        return self._number or None
+
+    @property
+    def requires(self) -> tuple[tuple[str, int], ...]:
+        """What it waits for, or did: (key, offset), in the order given."""
+        requires = read_submission(self.content).requires
+        return tuple(zip(requires[::2], requires[1::2], strict=True))
+
+    @property
+    def needed(self) -> int:
+        """How many of them have to hold."""
+        return needed_of(self.content)
+
+    @property
+    def class_(self) -> str:
+        """Its class; empty if none was given."""
+        return class_of(self.content)
+
+    @property
+    def payload(self) -> Any:
+        """The payload, as it was given."""
+        return payload_of(self.content)
+
+    @property
+    def traceparent(self) -> str | None:
+        """The trace it was first submitted on (W3C Trace Context)."""
+        return traceparent_of(self.content)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Operation) and _fields(self) == _fields(other)
+
+    def __hash__(self) -> int:
+        return hash(_fields(self))
+
+    def __repr__(self) -> str:
+        return (
+            f"Operation(id={self.id!r}, status={self.status!r}, "
+            f"submitted_ms={self.submitted_ms}, deadline_ms={self.deadline_ms}, "
+            f"timeout_ms={self.timeout_ms}, at_ms={self.at_ms}, by_key={self.by_key!r}, "
+            f"class_={self.class_!r}, payload={self.payload!r}, number={self.number}, "
+            f"requires={self.requires!r}, needed={self.needed}, traceparent={self.traceparent!r})"
+        )
+
+    def __reduce__(self) -> Any:
+        return new_operation, (
+            self.content,
+            self.status,
+            self.submitted_ms,
+            self._at_ms,
+            self.by_key,
+            self._number,
+        )
+
+
+def new_operation(
+    content: bytes, status: str, submitted_ms: int, at_ms: int, by_key: Any, number: int
+) -> Operation:
+    """Make one from what is in the file; at_ms and number are 0 while it waits."""
+    operation = Operation.__new__(Operation)
+    operation.content = content
+    operation.status = status
+    operation.submitted_ms = submitted_ms
+    operation._at_ms = at_ms
+    operation.by_key = by_key
+    operation._number = number
+    return operation
+
+
+def _fields(operation: Operation) -> Any:
+    return (
+        operation.content,
+        operation.status,
+        operation.submitted_ms,
+        operation._at_ms,
+        operation.by_key,
+        operation._number,
+    )
 
 
 class Answer(NamedTuple):
@@ -50,3 +200,34 @@ class Answer(NamedTuple):
     at_ms: int | None = None  #: the time it got
     operation: Operation | None = None  #: as it is then; none for a signal
     error: SojournError | None = None
+
+
+class News(NamedTuple):
+    """What one batch brought, for those who listen."""
+
+    time_ms: int  #: the time of everything in it
+    commands: int  #: how many there were, also those that changed nothing or were refused
+    signals: int  #: that moved a key
+    submissions: int  #: that were accepted
+    outcomes: list[Operation]
+    commit_ms: float  #: how long writing it took, with the sync
+
+
+class JournalBatch(NamedTuple):
+    """One batch as the journal has it: what was taken, and what ended."""
+
+    batch: int  #: its number; the next one's is one more
+    time_ms: int  #: the time of everything in it
+    signals: list[tuple[str, int]]  #: keys and offsets that they moved to
+    operations: list[Operation]  #: submitted; as they were then, waiting
+    outcomes: list[Operation]  #: cancelled ones among them
+    forgotten: list[str]  #: keys whose progress counts no more, from here on
+
+    @classmethod
+    def of(
+        cls, batch: int, time_ms: int, record: BatchRecord, outcomes: list[Operation]
+    ) -> JournalBatch:
+        operations = [
+            new_operation(content, WAITING, time_ms, 0, None, 0) for content in record.submissions
+        ]
+        return cls(batch, time_ms, record.signals, operations, outcomes, record.forgotten)

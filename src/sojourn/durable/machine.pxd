@@ -1,11 +1,13 @@
 cimport cython
 
+from sojourn.durable.answers cimport Operation
 from sojourn.durable.records cimport Submission
 from sojourn.forest cimport Forest
 
 cdef int _HELD
 cdef long long _SLOT
 cdef int _NEVER_COMPLETES
+cdef long long _LOOKS
 cdef object _new_tuple
 
 
@@ -27,6 +29,7 @@ cdef class KeyProgress:
     cdef long long idle_since_ms
     cdef int root
     cdef int waiters
+    cdef int unmet
     cdef bint has_progress
 
 
@@ -48,9 +51,31 @@ cdef class Machine:
     cdef list _holders
     cdef long long _free
     cdef long long _used
+    cdef long long _looked
 
     @cython.locals(entry=KeyProgress)
     cpdef object progress(self, str key)
+
+    @cython.locals(entry=KeyProgress, place="long long", waiting=Waiting)
+    cpdef list waiting_on(self, str key, long long limit)
+
+    @cython.locals(entry=KeyProgress)
+    cpdef long long waiting_count(self, str key) except? -1
+
+    @cython.locals(
+        counts=dict,
+        used="long long",
+        looks="long long",
+        n="long long",
+        step="double",
+        place="long long",
+        waiting=Waiting,
+        entry=KeyProgress,
+    )
+    cpdef list busiest_keys(self, object limit)
+
+    @cython.locals(submission=Submission, n="Py_ssize_t", here="long long")
+    cdef str _key_of(self, long long place, Waiting waiting)
 
     @cython.locals(handle="long long", slot="long long", waiting=Waiting)
     cdef int _expire(self, long long time_ms, list endings) except -1
@@ -88,7 +113,7 @@ cdef class Machine:
     @cython.locals(requires=tuple, n="long long", missing="long long", entry=KeyProgress)
     cdef object _settle(self, Waiting waiting, Submission submission, dict moved)
 
-    cdef object _compare(self, Submission submission, object content, object print_=*)
+    cdef object _compare(self, Submission submission, bytes content)
 
     @cython.locals(submission=Submission, waiting=Waiting)
     cdef list _cancel(
@@ -172,15 +197,11 @@ cdef Waiting _new_waiting(
 @cython.locals(entry=KeyProgress)
 cdef KeyProgress _new_key()
 
-cdef object _as_operation(Waiting waiting)
-cdef object _still(Waiting waiting, Submission submission)
+cdef Operation _as_operation(Waiting waiting)
 
 @cython.locals(submission=Submission)
 cdef Submission _submission_of(Waiting waiting)
 
-cdef object _ended(
-    Waiting waiting, Submission submission, str status, long long at_ms, object by_key, long long number
-)
 cdef object _parked(Waiting waiting)
 cdef object _leaf(object kind, tuple fields)
 cdef bint _is_over(Waiting waiting)

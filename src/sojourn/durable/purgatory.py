@@ -7,12 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
-from typing import Any
+from typing import Any, TypeVar
 
 from sojourn.clock import ManualClock, SystemClock
-from sojourn.durable.answers import REFUSED, Answer, Operation
+from sojourn.durable.answers import REFUSED, Answer, JournalBatch, News, Operation
 from sojourn.durable.claim import claim
 from sojourn.durable.machine import Machine
+from sojourn.durable.payloads import Payload
 from sojourn.durable.records import (
     LONGEST_MS,
     checked_id,
@@ -20,7 +21,7 @@ from sojourn.durable.records import (
     checked_signal,
     checked_submission,
 )
-from sojourn.durable.shell import Request, Shell
+from sojourn.durable.shell import Question, Request, Shell
 from sojourn.durable.store import Connect, Store, connect
 from sojourn.durable.writer import Writer
 from sojourn.errors import Closed, Forked, Missed, SojournError, WrongType
@@ -29,6 +30,8 @@ from sojourn.millis import checked_count
 WEEK_MS = 7 * 86_400_000
 _MOST = 2**62
 _ROWS_AT_ONCE = 10_000  # of a batch, in one request
+
+T = TypeVar("T")
 
 
 class Purgatory:
@@ -106,14 +109,19 @@ class Purgatory:
         timeout_ms: int,
         needed: int | None = None,
         class_: str = "",
-        payload: str | bytes | None = None,
+        payload: Payload = None,
+        traceparent: str | None = None,
     ) -> Answer:
         """Let an operation wait until `needed` of `requires` hold, or for `timeout_ms`.
 
         The same id with the same content again changes nothing: the verdict is "duplicate", and
-        the answer has the operation's state. With other content it raises `IdTaken`.
+        the answer has the operation's state. With other content it raises `IdTaken`. The payload
+        is bytes, or any JSON value. `traceparent` comes back with the outcome; it is not part of
+        the content, and the first one stays.
         """
-        submission = checked_submission(id, requires, timeout_ms, needed, class_, payload)
+        submission = checked_submission(
+            id, requires, timeout_ms, needed, class_, payload, traceparent
+        )
         return only(self.send(Request(submissions=[submission])).result())
 
     def signal(self, key: str, offset: int) -> Answer:
@@ -219,10 +227,96 @@ class Purgatory:
         return self._open_shell().told
 
     @property
+    def first_outcome(self) -> int:
+        """The number of the oldest outcome that retention has left; 0 if there is none."""
+        self._open_shell()
+        return self._store.first_outcome()
+
+    @property
+    def file_bytes(self) -> int:
+        """How large the file is, with its log."""
+        self._open_shell()
+        return self._store.file_bytes
+
+    @property
+    def write_error(self) -> Exception | None:
+        """Why the last batch was not written; None once one has been."""
+        return self._open_shell().write_error
+
+    @property
     def now_ms(self) -> int:
         """The time that the next batch would get, or a little later."""
         shell = self._open_shell()
         return max(shell.now_ms(), shell.machine.time_ms)
+
+    # Watching.
+
+    def listen(self, listener: Callable[[News], object]) -> Callable[[], None]:
+        """Call the listener after each batch with what it brought; return what ends that.
+
+        It is called by the thread that writes, when the batch is on disk and before its commands
+        are answered: be quick. What it raises is logged.
+        """
+        return self._open_shell().listen(listener)
+
+    def inspect(self, question: Callable[[Machine], T]) -> Future[T]:
+        """Ask the machine something between two batches, where it stands still.
+
+        The thread that writes calls the question: everybody waits meanwhile, so be quick.
+        """
+        future: Future[T] = Future()
+        shell = self._open_shell()
+        shell.enqueue_question(Question(question, future))
+        if self._writer is not None:
+            self._writer.wake()
+        else:
+            with self._by_hand:
+                shell.answer_questions()
+        return future
+
+    # The journal.
+
+    def batches(self, after: int = 0, limit: int = 100) -> list[JournalBatch]:
+        """Return batches of the journal with numbers above `after`, in order, `limit` at most.
+
+        What was taken and what ended, batch by batch. Raises `Missed` if the one that follows
+        `after` was removed, which `keep_journal` prevents; 0 is before the oldest that is there.
+        """
+        self._open_shell()
+        after = checked_count(after, "after", 0, _MOST, "it is the number of a batch, 0 for all")
+        last = self._store.last_batch
+        batches = self._store.batches(after, last, checked_limit(limit))
+        first = batches[0].batch if batches else last + 1
+        if after and first > after + 1:
+            raise Missed(
+                f"batches {after + 1} to {first - 1} of {self.path} were removed; "
+                "name a position with keep_journal before it is too late",
+                first - 1,
+            )
+        return batches
+
+    def keep_journal(self, name: str, batch: int | None) -> None:
+        """Keep all batches above `batch`, and their outcomes, for the reader of this name.
+
+        The position is kept in the file; None removes it. While a reader does not move on, the
+        file grows.
+        """
+        if batch is not None:
+            batch = checked_count(
+                batch, "batch", 0, self._store.last_batch, "it is the number of a batch"
+            )
+        self.send(Request(keeper=(checked_name(name), batch))).result()
+
+    def journal_readers(self) -> dict[str, int]:
+        """The positions of `keep_journal`, by name."""
+        self._open_shell()
+        return self._store.keepers
+
+    @property
+    def last_batch(self) -> int:
+        """The number of the last batch; 0 if there is none."""
+        self._open_shell()
+        return self._store.last_batch
 
     def __len__(self) -> int:
         """How many operations wait."""
@@ -386,10 +480,10 @@ def _submission_of(row: Any) -> Any:
             if isinstance(error, SojournError):
                 raise
             raise WrongType(f"a row has the arguments of submit, got {row!r}: {error}") from None
-    if not isinstance(row, (tuple, list)) or not 3 <= len(row) <= 6:
+    if not isinstance(row, (tuple, list)) or not 3 <= len(row) <= 7:
         raise WrongType(
-            f"a row is (id, requires, timeout_ms), then needed, class_ and payload if need be; "
-            f"got {row!r}"
+            "a row is (id, requires, timeout_ms), then needed, class_, payload and traceparent "
+            f"if need be; got {row!r}"
         )
     return checked_submission(*row)
 

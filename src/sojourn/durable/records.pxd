@@ -1,28 +1,24 @@
 cimport cython
 
+cdef enum:
+    _HEAD_SIZE = 22
+    _REQUIREMENT_SIZE = 10
+    _TRACE_SIZE = 25
+
 
 cdef class Submission:
     cdef readonly str id
     cdef readonly tuple requires
     cdef readonly long long needed
     cdef readonly long long timeout_ms
-    cdef readonly str class_
-    cdef readonly object payload
     cdef readonly bytes content
     cdef public object waiting
 
 
-cdef Py_ssize_t _HEAD_SIZE
-cdef Py_ssize_t _REQUIREMENT_SIZE
-cdef object _pack_head
 cdef object _unpack_head
-cdef object _pack_requirement
 cdef object _unpack_requirement
 
-@cython.locals(
-    flat=list, parts=list, count="long long", kind=int, payload_length=int, id_bytes=bytes,
-    class_bytes=bytes, key_bytes=bytes,
-)
+@cython.locals(flat=list, size="Py_ssize_t", count="Py_ssize_t", kind=int, payload_bytes=bytes, trace=bytes)
 cpdef Submission checked_submission(
     object id,
     object requires,
@@ -30,16 +26,37 @@ cpdef Submission checked_submission(
     object needed=*,
     object class_=*,
     object payload=*,
+    object traceparent=*,
 )
 
 @cython.locals(
-    at="Py_ssize_t",
     count="Py_ssize_t",
-    id_length="Py_ssize_t",
-    class_length="Py_ssize_t",
-    payload_length="Py_ssize_t",
+    n="Py_ssize_t",
+    content=bytes,
+    at="unsigned char *",
+    head="unsigned char *",
+    text="const char *",
     length="Py_ssize_t",
-    kind=int,
+)
+cdef bytes _write_content(
+    Py_ssize_t size,
+    str id,
+    str class_,
+    long long timeout_ms,
+    long long needed,
+    list flat,
+    int kind,
+    bytes payload,
+    bytes trace,
+)
+
+@cython.locals(
+    start="const unsigned char *",
+    at="const unsigned char *",
+    id_length="Py_ssize_t",
+    length="Py_ssize_t",
+    needed="long long",
+    timeout_ms="long long",
     requires=list,
     _="Py_ssize_t",
 )
@@ -47,17 +64,16 @@ cpdef Submission read_submission(bytes content)
 
 @cython.locals(submission=Submission)
 cdef Submission _submission(
-    str id,
-    tuple requires,
-    long long needed,
-    long long timeout_ms,
-    str class_,
-    object payload,
-    bytes content,
+    str id, tuple requires, long long needed, long long timeout_ms, bytes content
 )
+
+@cython.locals(start="const unsigned char *", text="const char *")
+cpdef str id_of(bytes content)
+cpdef long long timeout_of(bytes content)
+cpdef bint is_same(bytes content, bytes other)
 
 cpdef object checked_offset(object offset)
 cdef object _integer(object value, str name)
 
-@cython.locals(text=bytes)
-cdef bytes _text(object value, str name)
+@cython.locals(size="Py_ssize_t")
+cdef Py_ssize_t _text_size(object value, str name) except -1

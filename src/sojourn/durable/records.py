@@ -1,8 +1,8 @@
 """Records: commands checked, and laid out as bytes. docs/durable-format.md draws the layouts.
 
 A submission is checked and encoded once, by the thread that brings it. These bytes, its content,
-go into the journal, into snapshots, and stay in memory while it waits; two submissions are the
-same if their contents are. Everything is little-endian; texts are UTF-8.
+go into the journal, into snapshots and with the outcome, and stay in memory while it waits. What
+stands in a content is read when somebody asks. Everything is little-endian; texts are UTF-8.
 """
 
 from __future__ import annotations
@@ -12,23 +12,31 @@ try:
 except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
+import re
+import zlib
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from operator import index
 from struct import Struct
 from typing import Any, NamedTuple
 
+from sojourn.durable.payloads import JSON, is_same_json, read_payload, write_payload
 from sojourn.errors import OutOfRange, WrongType
 
 if cython.compiled:
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
+    from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
+    from cython.cimports.libc.string import memcpy
     from cython.cimports.sojourn._collector import PyObject_GC_UnTrack
+    from cython.cimports.sojourn.durable._bytes import get, put
 
 TEXT_BYTES_MAX = 1024  # of an id, a key, a class or a subscription's name
-PAYLOAD_BYTES_MAX = 1 << 20
 REQUIREMENTS_MAX = 10_000
 LONGEST_MS = 10**15  # 30,000 years, as far as a clock goes
 
-_HEAD = Struct("<qHHHHIB")  # timeout_ms, needed, count, id, class and payload lengths, payload kind
+# How many bytes follow the requirements, payload kind, needed, count, id, class and payload
+# lengths, timeout_ms.
+_HEAD = Struct("<BBHHHHIq")
 _REQUIREMENT = Struct("<qH")  # offset, key length
 _BATCH = Struct("<IIIII")  # signals, submissions, cancels, ended, forgotten
 _COUNT = Struct("<I")
@@ -36,12 +44,14 @@ _LENGTH = Struct("<H")
 _PARKED = Struct("<qqI")  # number, submitted_ms, content length
 _PROGRESS = Struct("<qqH")  # progress, idle since ms, key length
 
-_HEAD_SIZE = _HEAD.size
-_REQUIREMENT_SIZE = _REQUIREMENT.size
-_pack_head, _unpack_head = _HEAD.pack, _HEAD.unpack_from
-_pack_requirement, _unpack_requirement = _REQUIREMENT.pack, _REQUIREMENT.unpack_from
+if not cython.compiled:  # which has them as constants of C, in the .pxd
+    _HEAD_SIZE = 22
+    _REQUIREMENT_SIZE = 10
+    _TRACE_SIZE = 25  # bytes: trace id, parent id, flags
+_unpack_head = _HEAD.unpack_from
+_unpack_requirement = _REQUIREMENT.unpack_from
 
-_NO_PAYLOAD, _BYTES, _TEXT = 0, 1, 2
+_TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
 
 # Of a submission that waits, as snapshots have it: number, submitted_ms, content.
 Parked = tuple[int, int, bytes]
@@ -52,23 +62,12 @@ Parked = tuple[int, int, bytes]
 class Submission:
     """What is asked for, checked."""
 
-    __slots__ = (
-        "class_",
-        "content",
-        "id",
-        "needed",
-        "payload",
-        "requires",
-        "timeout_ms",
-        "waiting",
-    )
+    __slots__ = ("content", "id", "needed", "requires", "timeout_ms", "waiting")
 
     id: str
     requires: tuple[Any, ...]  # keys and offsets by turns
     needed: int
     timeout_ms: int
-    class_: str
-    payload: Any  # str, bytes or None
     content: bytes  # all of it
     waiting: Any  # the machine's
 
@@ -90,30 +89,27 @@ def checked_submission(
     needed: Any = None,
     class_: Any = "",
     payload: Any = None,
+    traceparent: Any = None,
 ) -> Submission:
     """Return the submission, or say what is wrong with it."""
-    id_bytes = _text(id, "id")
-    class_bytes = _text(class_, "class_") if class_ else _no_text(class_, "class_")
+    size = _text_size(id, "id")
+    if type(class_) is not str or class_:
+        size += _text_size(class_, "class_")
     timeout_ms = _integer(timeout_ms, "timeout_ms")
     if not 0 <= timeout_ms <= LONGEST_MS:
         raise OutOfRange(f"timeout_ms must be ≥ 0 and ≤ {LONGEST_MS}, got {timeout_ms}")
     if isinstance(requires, (str, bytes)) or not isinstance(requires, Iterable):
         raise WrongType(f"requires must be a list of (key, offset), got {requires!r}")
     flat: list[Any] = []
-    parts: list[bytes] = [b"", id_bytes, class_bytes, b""]
-    count = 0
     for requirement in requires:
         try:
             key, offset = requirement
         except (TypeError, ValueError):
             raise WrongType(f"a requirement must be (key, offset), got {requirement!r}") from None
-        key_bytes = _text(key, "a key")
-        offset = checked_offset(offset)
+        size += _text_size(key, "a key") + _REQUIREMENT_SIZE
         flat.append(key)
-        flat.append(offset)
-        parts.append(_pack_requirement(offset, len(key_bytes)))
-        parts.append(key_bytes)
-        count += 1
+        flat.append(checked_offset(offset))
+    count = len(flat) // 2
     if not 1 <= count <= REQUIREMENTS_MAX:
         raise OutOfRange(
             f"requires must have 1 to {REQUIREMENTS_MAX} requirements (key, offset), got {count}"
@@ -127,51 +123,110 @@ def checked_submission(
                 f"needed must be between 1 and the number of requirements, {count}, "
                 f"got {needed}; None means all"
             )
-    kind = _NO_PAYLOAD
-    payload_length = 0
+    kind = 0
+    payload_bytes = b""
     if payload is not None:
-        kind, parts[3] = _payload(payload)
-        payload_length = len(parts[3])
-    parts[0] = _pack_head(
-        timeout_ms, needed, count, len(id_bytes), len(class_bytes), payload_length, kind
-    )
-    return _submission(id, tuple(flat), needed, timeout_ms, class_, payload, b"".join(parts))
+        kind, payload_bytes = write_payload(payload)
+    trace = b"" if traceparent is None else _trace(traceparent)
+    size += _HEAD_SIZE + len(payload_bytes) + len(trace)
+    content = _write_content(size, id, class_, timeout_ms, needed, flat, kind, payload_bytes, trace)
+    return _submission(id, tuple(flat), needed, timeout_ms, content)
+
+
+def _write_content(
+    size: int,
+    id: str,
+    class_: str,
+    timeout_ms: int,
+    needed: int,
+    flat: list[Any],
+    kind: int,
+    payload: bytes,
+    trace: bytes,
+) -> bytes:
+    count = len(flat) // 2
+    if cython.compiled:
+        content = PyBytes_FromStringAndSize(cython.NULL, size)
+        at = cython.cast("unsigned char *", PyBytes_AS_STRING(content))
+        at[0] = len(trace)
+        at[1] = kind
+        put(at + 2, needed, 2)
+        put(at + 4, count, 2)
+        put(at + 10, len(payload), 4)
+        put(at + 14, timeout_ms, 8)
+        head = at
+        at += _HEAD_SIZE
+        length = 0
+        text = PyUnicode_AsUTF8AndSize(id, cython.address(length))
+        memcpy(at, text, length)
+        at += length
+        put(head + 6, length, 2)
+        text = PyUnicode_AsUTF8AndSize(class_, cython.address(length))
+        memcpy(at, text, length)
+        at += length
+        put(head + 8, length, 2)
+        memcpy(at, PyBytes_AS_STRING(payload), len(payload))
+        at += len(payload)
+        for n in range(count):
+            text = PyUnicode_AsUTF8AndSize(flat[2 * n], cython.address(length))
+            put(at, flat[2 * n + 1], 8)
+            put(at + 8, length, 2)
+            memcpy(at + 10, text, length)
+            at += 10 + length
+        memcpy(at, PyBytes_AS_STRING(trace), len(trace))
+        return content
+    id_bytes, class_bytes = id.encode(), class_.encode()
+    lengths = len(id_bytes), len(class_bytes), len(payload)
+    parts = [
+        _HEAD.pack(len(trace), kind, needed, count, *lengths, timeout_ms),
+        id_bytes,
+        class_bytes,
+        payload,
+    ]
+    for n in range(0, 2 * count, 2):
+        key_bytes = flat[n].encode()
+        parts.append(_REQUIREMENT.pack(flat[n + 1], len(key_bytes)))
+        parts.append(key_bytes)
+    parts.append(trace)
+    return b"".join(parts)
 
 
 def read_submission(content: bytes) -> Submission:
     """Return what the content says."""
-    timeout_ms, needed, count, id_length, class_length, payload_length, kind = _unpack_head(content)
-    at = _HEAD_SIZE
-    id = content[at : at + id_length].decode()
-    at += id_length
-    class_ = ""
-    if class_length:
-        class_ = content[at : at + class_length].decode()
-        at += class_length
-    payload: str | bytes | None = None
-    if kind:
-        payload = content[at : at + payload_length]
-        if kind == _TEXT:
-            payload = payload.decode()
-        at += payload_length
     requires: list[Any] = []
-    for _ in range(count):
-        offset, length = _unpack_requirement(content, at)
-        at += _REQUIREMENT_SIZE
-        requires.append(content[at : at + length].decode())
-        requires.append(offset)
-        at += length
-    return _submission(id, tuple(requires), needed, timeout_ms, class_, payload, content)
+    if cython.compiled:
+        start = cython.cast("const unsigned char *", PyBytes_AS_STRING(content))
+        needed = get(start + 2, 2)
+        id_length = get(start + 6, 2)
+        timeout_ms = get(start + 14, 8)
+        at = start + _HEAD_SIZE
+        id = PyUnicode_DecodeUTF8(cython.cast("const char *", at), id_length, cython.NULL)
+        at += id_length + get(start + 8, 2) + get(start + 10, 4)
+        for _ in range(get(start + 4, 2)):
+            length = get(at + 8, 2)
+            requires.append(
+                PyUnicode_DecodeUTF8(cython.cast("const char *", at + 10), length, cython.NULL)
+            )
+            requires.append(get(at, 8))
+            at += 10 + length
+    else:
+        _, _, needed, count, id_length, class_length, payload_length, timeout_ms = _unpack_head(
+            content
+        )
+        at = _HEAD_SIZE
+        id = content[at : at + id_length].decode()
+        at += id_length + class_length + payload_length
+        for _ in range(count):
+            offset, length = _unpack_requirement(content, at)
+            at += _REQUIREMENT_SIZE
+            requires.append(content[at : at + length].decode())
+            requires.append(offset)
+            at += length
+    return _submission(id, tuple(requires), needed, timeout_ms, content)
 
 
 def _submission(
-    id: str,
-    requires: tuple[Any, ...],
-    needed: int,
-    timeout_ms: int,
-    class_: str,
-    payload: Any,
-    content: bytes,
+    id: str, requires: tuple[Any, ...], needed: int, timeout_ms: int, content: bytes
 ) -> Submission:
     submission = Submission.__new__(Submission)
     submission.id = id
@@ -180,33 +235,120 @@ def _submission(
         PyObject_GC_UnTrack(requires)  # texts and numbers
     submission.needed = needed
     submission.timeout_ms = timeout_ms
-    submission.class_ = class_
-    submission.payload = payload
     submission.content = content
     submission.waiting = None
     return submission
 
 
-def fingerprint(content: bytes) -> bytes:
-    """Return 16 bytes by which an ended operation's content is known."""
-    return blake2b(content, digest_size=16).digest()
+# What stands in a content.
+
+
+def id_of(content: bytes) -> str:
+    if cython.compiled:
+        start = cython.cast("const unsigned char *", PyBytes_AS_STRING(content))
+        text = cython.cast("const char *", start + _HEAD_SIZE)
+        return PyUnicode_DecodeUTF8(text, get(start + 6, 2), cython.NULL)
+    return content[_HEAD_SIZE : _HEAD_SIZE + _unpack_head(content)[4]].decode()
+
+
+def timeout_of(content: bytes) -> int:
+    if cython.compiled:
+        return get(cython.cast("const unsigned char *", PyBytes_AS_STRING(content)) + 14, 8)
+    return _unpack_head(content)[7]  # type: ignore[no-any-return]
+
+
+def needed_of(content: bytes) -> int:
+    return _unpack_head(content)[2]  # type: ignore[no-any-return]
+
+
+def class_of(content: bytes) -> str:
+    _, _, _, _, id_length, class_length, _, _ = _unpack_head(content)
+    at = _HEAD_SIZE + id_length
+    return content[at : at + class_length].decode()
+
+
+def payload_of(content: bytes) -> Any:
+    _, kind, _, _, id_length, class_length, payload_length, _ = _unpack_head(content)
+    at = _HEAD_SIZE + id_length + class_length
+    return read_payload(kind, content[at : at + payload_length])
+
+
+def traceparent_of(content: bytes) -> str | None:
+    length = content[0]
+    if not length:
+        return None
+    trace = content[len(content) - length :]
+    return f"00-{trace[:16].hex()}-{trace[16:24].hex()}-{trace[24:].hex()}"
+
+
+def is_same(content: bytes, other: bytes) -> bool:
+    """Whether two contents are of the same submission, on whatever trace."""
+    if content == other:
+        return True
+    if content[1:_HEAD_SIZE] != other[1:_HEAD_SIZE] and not content[1] == other[1] == JSON:
+        return False
+    ours = content[1 : len(content) - content[0]]
+    theirs = other[1 : len(other) - other[0]]
+    if ours == theirs:
+        return True
+    if not content[1] == other[1] == JSON:
+        return False
+    our_payload, our_rest = _apart(content)
+    their_payload, their_rest = _apart(other)
+    return our_rest == their_rest and is_same_json(our_payload, their_payload)
+
+
+def _apart(content: bytes) -> tuple[bytes, Any]:
+    """The payload, and all the rest but the trace."""
+    _, _, needed, count, id_length, class_length, payload_length, timeout_ms = _unpack_head(content)
+    start = _HEAD_SIZE + id_length + class_length
+    end = start + payload_length
+    lengths = needed, count, id_length, class_length, timeout_ms
+    rest = content[end : len(content) - content[0]]
+    return content[start:end], (lengths, content[_HEAD_SIZE:start], rest)
+
+
+def hash_of(id: str) -> int:
+    """64 bits by which the outcome of an id is found: the first of BLAKE2b's 8 bytes."""
+    return int.from_bytes(blake2b(id.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+def checksum_of(*fields: Any) -> int:
+    """The CRC-32 of the fields, each with its kind and length."""
+    parts = []
+    for value in fields:
+        if type(value) is int:
+            parts.append(b"i")
+            parts.append(value.to_bytes(8, "little", signed=True))
+        elif type(value) is bytes:
+            parts.append(b"b")
+            parts.append(_COUNT.pack(len(value)))
+            parts.append(value)
+        elif value is None:
+            parts.append(b"n")
+        else:
+            text = value.encode()
+            parts.append(b"t")
+            parts.append(_COUNT.pack(len(text)))
+            parts.append(text)
+    return zlib.crc32(b"".join(parts))
 
 
 def checked_id(id: Any) -> str:
     """Return the id, or say what is wrong with it."""
-    _text(id, "id")
+    _text_size(id, "id")
     return id  # type: ignore[no-any-return]
 
 
 def checked_name(name: Any) -> str:
-    """Return a subscription's name, or say what is wrong with it."""
-    _text(name, "name")
+    """Return a name, of a subscription say, or say what is wrong with it."""
+    _text_size(name, "name")
     return name  # type: ignore[no-any-return]
 
 
 def checked_signal(key: Any, offset: Any) -> tuple[str, int]:
     """Return the signal, or say what is wrong with it."""
-    _text(key, "key")
+    _text_size(key, "key")
     return key, checked_offset(offset)
 
 
@@ -229,41 +371,35 @@ def _integer(value: Any, name: str) -> Any:
         ) from None
 
 
-def _text(value: Any, name: str) -> bytes:
+def _text_size(value: Any, name: str) -> int:
+    """Return how many bytes of UTF-8 the text has, or say what is wrong with it."""
     if type(value) is not str:
         raise WrongType(f"{name} must be a str, got {value!r} ({type(value).__name__})")
+    size = 0
     try:
-        text = value.encode()
+        if cython.compiled:
+            PyUnicode_AsUTF8AndSize(value, cython.address(size))
+        else:
+            size = len(value.encode())
     except UnicodeEncodeError as error:
         raise OutOfRange(f"{name} cannot be written as UTF-8: {error}") from None
-    if not 1 <= len(text) <= TEXT_BYTES_MAX:
-        raise OutOfRange(f"{name} must have 1 to {TEXT_BYTES_MAX} bytes of UTF-8, got {len(text)}")
-    return text
+    if not 1 <= size <= TEXT_BYTES_MAX:
+        raise OutOfRange(f"{name} must have 1 to {TEXT_BYTES_MAX} bytes of UTF-8, got {size}")
+    return size
 
 
-def _no_text(value: Any, name: str) -> bytes:
-    if type(value) is not str:
-        raise WrongType(f"{name} must be a str, got {value!r} ({type(value).__name__})")
-    return b""
-
-
-def _payload(payload: Any) -> tuple[int, bytes]:
-    if type(payload) is str:
-        kind = _TEXT
-        try:
-            payload = payload.encode()
-        except UnicodeEncodeError as error:
-            raise OutOfRange(f"payload cannot be written as UTF-8: {error}") from None
-    elif type(payload) is bytes:
-        kind = _BYTES
-    else:
-        raise WrongType(f"payload must be str, bytes or None, got {type(payload).__name__}")
-    if len(payload) > PAYLOAD_BYTES_MAX:
-        raise OutOfRange(
-            f"payload must have at most {PAYLOAD_BYTES_MAX} bytes, got {len(payload)}; "
-            "store it elsewhere and pass its name"
+def _trace(traceparent: Any) -> bytes:
+    if type(traceparent) is not str:
+        raise WrongType(
+            f"traceparent must be a str, got {traceparent!r} ({type(traceparent).__name__})"
         )
-    return kind, payload
+    parts = _TRACEPARENT.fullmatch(traceparent)
+    if parts is None:
+        raise OutOfRange(
+            "traceparent must be 00-<32 hex>-<16 hex>-<2 hex> in lower case, ids not all zero "
+            f"(W3C Trace Context), got {traceparent[:100]!r}"
+        )
+    return bytes.fromhex("".join(parts.groups()))
 
 
 # Batches and parts of snapshots.

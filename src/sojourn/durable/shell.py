@@ -5,7 +5,8 @@
     thread 2  ------------------->  [ . . . ]        2. machine.plan
     a task    ------------------->  [ . . . ]        3. store.write             on disk
                                                      4. machine.apply
-                                                     5. answers, and readers are woken
+                                                     5. readers are woken, listeners called
+                                                     6. answers
 
 Whoever comes while a turn is under way shares the next one. If 3 fails, every command of the
 batch is answered with that error; the machine has not changed, and the next batch tries again.
@@ -19,17 +20,18 @@ and goes on with the monotonic clock. A batch's time is later than the one befor
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sojourn._log import log
 from sojourn.clock import Driven
-from sojourn.durable.answers import Answer, Operation
+from sojourn.durable.answers import Answer, News, Operation
 from sojourn.durable.machine import Batch, Machine, Plan
 from sojourn.durable.records import Submission
-from sojourn.durable.store import Store
+from sojourn.durable.store import Positions, Store
 from sojourn.errors import Closed, NotWritten, SojournError
 
 NOTHING_MS = 2**62  # when nothing is to be done
@@ -47,7 +49,7 @@ class Ticks(Protocol):
 class Request:
     """Commands that came together, and are answered together."""
 
-    __slots__ = ("cancels", "future", "position", "signals", "submissions")
+    __slots__ = ("cancels", "future", "keeper", "position", "signals", "submissions")
 
     def __init__(
         self,
@@ -55,15 +57,27 @@ class Request:
         submissions: list[Submission] | None = None,
         cancels: list[str] | None = None,
         position: tuple[str, int] | None = None,
+        keeper: tuple[str, int | None] | None = None,
     ) -> None:
         self.signals = signals or []
         self.submissions = submissions or []
         self.cancels = cancels or []
         self.position = position  # of a subscription
+        self.keeper = keeper  # a position in the journal; None removes it
         self.future: Future[list[Answer]] = Future()
 
     def __len__(self) -> int:
         return len(self.signals) + len(self.submissions) + len(self.cancels)
+
+
+class Question(NamedTuple):
+    """Something to be asked of the machine between batches."""
+
+    ask: Callable[[Machine], Any]
+    future: Future[Any]
+
+
+Listener = Callable[[News], object]
 
 
 class Shell(Driven):
@@ -85,6 +99,9 @@ class Shell(Driven):
         self._gate = threading.Lock()  # nothing comes in once it is closed
         self._closed: SojournError | None = None
         self._retry_ms = 0
+        self.write_error: Exception | None = None  # of the last batch, if it was not written
+        self._questions: deque[Question] = deque()
+        self._listeners: tuple[Listener, ...] = ()  # replaced, never changed
         self._feed = threading.Lock()  # guards the next two
         self._told = 0  # the last outcome that readers may see
         self._followers: list[tuple[int, Future[None]]] = []
@@ -126,6 +143,41 @@ class Shell(Driven):
         """Whether anybody waits for a batch."""
         return bool(self._queue)
 
+    def enqueue_question(self, question: Question) -> None:
+        """Take the question, to be asked between batches."""
+        with self._gate:
+            if self._closed is not None:
+                raise self._closed
+            self._questions.append(question)
+
+    def has_questions(self) -> bool:
+        """Whether anybody has asked."""
+        return bool(self._questions)
+
+    def answer_questions(self) -> None:
+        """Ask the machine what was to be asked."""
+        while self._questions:
+            question = self._questions.popleft()
+            if question.future.set_running_or_notify_cancel():
+                try:
+                    question.future.set_result(question.ask(self.machine))
+                except BaseException as error:
+                    question.future.set_exception(error)
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call the listener with the news of every batch; return what ends that."""
+        with self._gate:
+            self._listeners = (*self._listeners, listener)
+
+        def remove() -> None:
+            with self._gate:
+                listeners = list(self._listeners)
+                if listener in listeners:
+                    listeners.remove(listener)
+                self._listeners = tuple(listeners)
+
+        return remove
+
     # One batch.
 
     def step(self) -> None:
@@ -134,10 +186,10 @@ class Shell(Driven):
         time_ms = max(self.now_ms(), self.machine.time_ms + 1)
         try:
             plan = self.machine.plan(time_ms, batch, self._remembered(batch))
+            began_ns = time.perf_counter_ns()
             if len(plan) or positions or self.store.has_more_to_write:
-                self.store.write(
-                    plan, self.machine, positions.items(), time_ms - self._retention_ms
-                )
+                self.store.write(plan, self.machine, positions, time_ms - self._retention_ms)
+            commit_ms = (time.perf_counter_ns() - began_ns) / 1e6
         except Exception as error:
             self._refuse(requests, time_ms, error)
             return
@@ -151,14 +203,18 @@ class Shell(Driven):
             self._fail(requests, error)
             raise
         self._retry_ms = 0
-        self.positions = {**self.positions, **positions} if positions else self.positions
+        self.write_error = None
+        if positions.subscriptions:
+            self.positions = {**self.positions, **positions.subscriptions}
         self._tell(plan)
+        if self._listeners and (len(plan) or len(batch)):
+            self._call_listeners(plan, len(batch), commit_ms)
         self._answer(requests, batch)
 
-    def _gather(self) -> tuple[list[Request], Batch, dict[str, int]]:
+    def _gather(self) -> tuple[list[Request], Batch, Positions]:
         requests = []
         batch = Batch()
-        positions: dict[str, int] = {}
+        positions = Positions({}, {})
         count = 0
         while self._queue and count < _BATCH_MOST:
             request = self._queue.popleft()
@@ -168,10 +224,28 @@ class Shell(Driven):
             batch.submissions += request.submissions
             batch.cancels += request.cancels
             if request.position is not None:
-                positions[request.position[0]] = request.position[1]
+                positions.subscriptions[request.position[0]] = request.position[1]
+            if request.keeper is not None:
+                positions.keepers[request.keeper[0]] = request.keeper[1]
         return requests, batch, positions
 
-    def _remembered(self, batch: Batch) -> dict[str, tuple[Operation, bytes]]:
+    def _call_listeners(self, plan: Plan, commands: int, commit_ms: float) -> None:
+        record = plan.record
+        news = News(
+            plan.time_ms,
+            commands,
+            len(record.signals),
+            len(record.submissions),
+            plan.outcomes,
+            commit_ms,
+        )
+        for listener in self._listeners:
+            try:
+                listener(news)
+            except Exception:
+                log.exception("%s: a listener failed: %r", self.store.path, listener)
+
+    def _remembered(self, batch: Batch) -> dict[str, Operation]:
         is_waiting = self.machine.is_waiting
         ids = [each.id for each in batch.submissions if not is_waiting(each.id)]
         ids += [id for id in batch.cancels if not is_waiting(id)]
@@ -180,6 +254,7 @@ class Shell(Driven):
     def _refuse(self, requests: list[Request], time_ms: int, error: Exception) -> None:
         """Nothing was written: say so to everybody in the batch."""
         self._retry_ms = time_ms + _TRY_AGAIN_MS
+        self.write_error = error
         log.error("%s: a batch of %d was not written: %s", self.store.path, len(requests), error)
         for request in requests:
             refusal = NotWritten(
@@ -200,6 +275,7 @@ class Shell(Driven):
         for request in requests:
             _set(request.future, None, failure)
         self._release_followers()
+        self._refuse_questions(failure)
 
     def _answer(self, requests: list[Request], batch: Batch) -> None:
         signal = submission = cancel = 0
@@ -249,8 +325,7 @@ class Shell(Driven):
         """The operation, waiting or ended; None if it is not known."""
         operation = self.machine.get(id)
         if operation is None:
-            ended = self.store.find([id]).get(id)
-            operation = None if ended is None else ended[0]
+            operation = self.store.find([id]).get(id)
         return operation
 
     def close(self) -> None:
@@ -261,7 +336,12 @@ class Shell(Driven):
         while self._queue:
             self.step()
         self._release_followers()
+        self._refuse_questions(self._closed)
         self.store.close()
+
+    def _refuse_questions(self, error: SojournError) -> None:
+        while self._questions:
+            _set(self._questions.popleft().future, None, error)
 
     def _release_followers(self) -> None:
         """There is nothing to wait for any more."""

@@ -3,8 +3,9 @@
     journal     what every batch asked for and ended, in order
     snapshots   what waited, and how far keys had come, as of some batch; in parts
     parts
-    outcomes    how operations ended, by number and by id
-    subscriptions
+    outcomes    how operations ended, by number and by a hash of the id
+    subscriptions   how far readers of outcomes have come
+    keepers     how far readers of the journal have come
 
 A batch is one transaction, and a transaction that was committed is on disk (WAL, synchronous
 FULL). Starting up, the state is put together from facts, and nothing is decided again:
@@ -15,7 +16,7 @@ FULL). Starting up, the state is put together from facts, and nothing is decided
 
 So it does not matter at which moment after its start a part of a snapshot was written; it is
 written in pieces, each with a batch, while the journal goes on. When the last piece is there, the
-journal up to the snapshot's start is removed.
+journal up to the snapshot's start is removed, but for what a keeper has not read.
 
 Every row has a checksum. The writer's connection belongs to one thread; readers share another.
 """
@@ -26,18 +27,19 @@ import contextlib
 import os
 import sqlite3
 import threading
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sojourn.durable.answers import Operation
+from sojourn.durable.answers import STATUSES, JournalBatch, Operation, new_operation
 from sojourn.durable.machine import Machine, Plan
 from sojourn.durable.records import (
     BatchRecord,
     Parked,
+    checksum_of,
+    hash_of,
     read_batch,
     read_parked,
     read_progress,
@@ -45,7 +47,7 @@ from sojourn.durable.records import (
     write_parked,
     write_progress,
 )
-from sojourn.errors import BadFile, SojournError
+from sojourn.errors import BadFile, Missed, SojournError
 
 APPLICATION = 0x534F4A57  # "SOJW"
 FORMAT = 1
@@ -56,7 +58,10 @@ _PIECE_KEYS = 10_000
 _JOURNAL_BYTES_LEAST = 16 << 20  # a snapshot is taken when the journal is longer than that,
 _PARTS_REMOVED_AT_ONCE = 8  # and than the snapshot before
 _OUTCOMES_REMOVED_AT_ONCE = 2_000
+_BATCHES_REMOVED_AT_ONCE = 100
+_IDS_AT_ONCE = 500
 _CHECKPOINT_PAGES = 4_000
+_LAST = 2**62
 
 _SCHEMA = """
 CREATE TABLE journal (
@@ -70,19 +75,19 @@ CREATE TABLE parts (
     snapshot INTEGER NOT NULL, part INTEGER NOT NULL, kind INTEGER NOT NULL, body BLOB NOT NULL,
     checksum INTEGER NOT NULL, PRIMARY KEY (snapshot, part));
 CREATE TABLE outcomes (
-    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL,
-    submitted_ms INTEGER NOT NULL, deadline_ms INTEGER NOT NULL, at_ms INTEGER NOT NULL,
-    by_key TEXT, class TEXT NOT NULL, payload, content BLOB NOT NULL, told_ms INTEGER NOT NULL,
-    checksum INTEGER NOT NULL);
+    number INTEGER PRIMARY KEY, id_hash INTEGER NOT NULL, status INTEGER NOT NULL,
+    submitted_ms INTEGER NOT NULL, at_ms INTEGER NOT NULL, by_key TEXT,
+    told_ms INTEGER NOT NULL, content BLOB NOT NULL, checksum INTEGER NOT NULL);
+CREATE INDEX outcomes_by_id ON outcomes (id_hash);
 CREATE TABLE subscriptions (
     name TEXT PRIMARY KEY, position INTEGER NOT NULL, at_ms INTEGER NOT NULL,
     checksum INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE keepers (
+    name TEXT PRIMARY KEY, batch INTEGER NOT NULL, last_outcome INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
 """
 
-_OUTCOME = (
-    "id, status, submitted_ms, deadline_ms, at_ms, by_key, class, payload, number, content, "
-    "told_ms, checksum"
-)
+_OUTCOME = "number, id_hash, status, submitted_ms, at_ms, by_key, told_ms, content, checksum"
 
 Connect = Callable[[str], Any]
 
@@ -124,6 +129,26 @@ class Journal:
         self.batches.append((time_ms, record))
 
 
+class Keeper(NamedTuple):
+    """How far a reader of the journal has come."""
+
+    batch: int
+    last_outcome: int  # the number of the last one up to that batch
+
+
+class Positions(NamedTuple):
+    """New positions, to be written with a batch."""
+
+    subscriptions: dict[str, int]  # numbers of outcomes by name
+    keepers: dict[str, int | None]  # numbers of batches by name; None removes one
+
+    def __bool__(self) -> bool:
+        return bool(self.subscriptions or self.keepers)
+
+
+NO_POSITIONS = Positions({}, {})
+
+
 @dataclass
 class Running:
     """A snapshot on its way to the file."""
@@ -145,6 +170,8 @@ class Store:
         self._last_batch = 0
         self._journal_bytes = 0
         self._snapshot: Header | None = None
+        self._keepers: dict[str, Keeper] = {}
+        self._stale_batches = False  # of the journal, covered by the snapshot
         self._stale_parts = True  # of snapshots that are no longer of use
         self._oldest_ms: int | None = None  # when the oldest outcome was told, if that is known
         self._reading = threading.Lock()
@@ -203,7 +230,10 @@ class Store:
     def load(self, machine: Machine) -> None:
         """Put the machine into the state that the file has."""
         with self._naming("reading it"):
+            self._keepers = self._read_keepers()
             state = self._read_journal(self._read_header())
+            (first,) = self._writer.execute("SELECT min(batch) FROM journal").fetchone()
+            self._stale_batches = first is not None and first <= self._removable(self._keepers)
             progress = self._read_progress(state)
             machine.restore(
                 state.time_ms,
@@ -212,6 +242,15 @@ class Store:
                 ((key, *value) for key, value in progress.items()),
                 self._read_parked(state),
             )
+
+    def _read_keepers(self) -> dict[str, Keeper]:
+        keepers = {}
+        for name, batch, last_outcome, at_ms, checksum in self._writer.execute(
+            "SELECT name, batch, last_outcome, at_ms, checksum FROM keepers"
+        ):
+            self._check(checksum, f"keeper {name!r}", name, batch, last_outcome, at_ms)
+            keepers[name] = Keeper(batch, last_outcome)
+        return keepers
 
     def _read_header(self) -> Header | None:
         row = self._writer.execute(
@@ -308,10 +347,10 @@ class Store:
         self,
         plan: Plan,
         machine: Machine,
-        positions: Iterable[tuple[str, int]] = (),
+        positions: Positions = NO_POSITIONS,
         remove_before_ms: int | None = None,
     ) -> None:
-        """Put the plan, and subscriptions' new positions, on disk: all of it, or raise.
+        """Put the plan, and readers' new positions, on disk: all of it, or raise.
 
         Within the same transaction outcomes that were told before `remove_before_ms` are removed,
         and a snapshot goes on.
@@ -322,12 +361,9 @@ class Store:
         try:
             if len(plan):
                 wrote = self._write_batch(plan, machine)
-            for name, position in positions:
-                execute(
-                    "INSERT OR REPLACE INTO subscriptions VALUES (?, ?, ?, ?)",
-                    (name, position, plan.time_ms, _checksum(name, position, plan.time_ms)),
-                )
-            oldest_ms = self._remove_outcomes(remove_before_ms, len(plan.outcomes))
+            keepers = self._write_positions(positions, plan.time_ms)
+            oldest_ms = self._remove_outcomes(remove_before_ms, len(plan.outcomes), keepers)
+            stale_batches = self._remove_batches(keepers)
             step = self._snapshot_step(machine, len(plan.record.submissions))
             execute("COMMIT")
         except BaseException:
@@ -338,6 +374,8 @@ class Store:
             self._stale_parts = True
             raise
         self._oldest_ms = oldest_ms
+        self._keepers = keepers
+        self._stale_batches = stale_batches
         if len(plan):
             self._last_batch += 1
             self._journal_bytes += wrote
@@ -353,42 +391,87 @@ class Store:
             body,
         )
         self._writer.execute(
-            "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?)", (*row, _checksum(*row))
+            "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?)", (*row, checksum_of(*row))
         )
         if plan.outcomes:
-            told_ms = plan.time_ms
             self._writer.executemany(
-                f"INSERT INTO outcomes ({_OUTCOME}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (*operation, content, told_ms, _checksum(*operation, content, told_ms))
-                    for operation, content in plan.outcomes
-                ],
+                f"INSERT INTO outcomes ({_OUTCOME}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [_outcome_row(operation, plan.time_ms) for operation in plan.outcomes],
             )
         return len(body)
 
-    def _remove_outcomes(self, before_ms: int | None, added: int) -> int | None:
+    def _write_positions(self, positions: Positions, time_ms: int) -> dict[str, Keeper]:
+        """Write them; return the keepers as they are then."""
+        if not positions:
+            return self._keepers
+        execute = self._writer.execute
+        for name, number in positions.subscriptions.items():
+            row = (name, number, time_ms)
+            execute(
+                "INSERT OR REPLACE INTO subscriptions VALUES (?, ?, ?, ?)",
+                (*row, checksum_of(*row)),
+            )
+        keepers = dict(self._keepers)
+        for name, batch in positions.keepers.items():
+            if batch is None:
+                execute("DELETE FROM keepers WHERE name = ?", (name,))
+                keepers.pop(name, None)
+                continue
+            (last_outcome,) = execute(
+                "SELECT coalesce(max(last_outcome), 0) FROM journal WHERE batch <= ?", (batch,)
+            ).fetchone()
+            keeper = (name, batch, last_outcome, time_ms)
+            execute(
+                "INSERT OR REPLACE INTO keepers VALUES (?, ?, ?, ?, ?)",
+                (*keeper, checksum_of(*keeper)),
+            )
+            keepers[name] = Keeper(batch, last_outcome)
+        return keepers
+
+    def _remove_outcomes(
+        self, before_ms: int | None, added: int, keepers: dict[str, Keeper]
+    ) -> int | None:
         """Remove some of the outcomes that are too old; return when the oldest one was told.
 
-        More than were added, so that it never falls behind.
+        More than were added, so that it never falls behind; but none that a keeper has not read.
         """
         if before_ms is None or (self._oldest_ms is not None and self._oldest_ms >= before_ms):
             return self._oldest_ms
+        upto = min((keeper.last_outcome for keeper in keepers.values()), default=_LAST)
         self._writer.execute(
             "DELETE FROM outcomes WHERE number IN "
-            "(SELECT number FROM outcomes ORDER BY number LIMIT ?) AND told_ms < ?",
-            (_OUTCOMES_REMOVED_AT_ONCE + 2 * added, before_ms),
+            "(SELECT number FROM outcomes WHERE number <= ? ORDER BY number LIMIT ?) "
+            "AND told_ms < ?",
+            (upto, _OUTCOMES_REMOVED_AT_ONCE + 2 * added, before_ms),
         )
         row = self._writer.execute(
             "SELECT told_ms FROM outcomes ORDER BY number LIMIT 1"
         ).fetchone()
         return None if row is None else row[0]
 
+    def _remove_batches(self, keepers: dict[str, Keeper]) -> bool:
+        """Remove some of the journal that is in the snapshot; say whether there may be more."""
+        if not self._stale_batches and keepers is self._keepers:
+            return False
+        upto = self._removable(keepers)
+        (first,) = self._writer.execute("SELECT min(batch) FROM journal").fetchone()
+        if first is None or first > upto:
+            return False
+        last: int = min(upto, first + _BATCHES_REMOVED_AT_ONCE - 1)
+        self._writer.execute("DELETE FROM journal WHERE batch <= ?", (last,))
+        return last < upto
+
+    def _removable(self, keepers: dict[str, Keeper]) -> int:
+        """The last batch that the snapshot covers and every keeper has read."""
+        covered = self._snapshot.batch if self._snapshot else 0
+        return min([covered, *(keeper.batch for keeper in keepers.values())])
+
     # Snapshots, a piece at a time.
 
     @property
     def has_more_to_write(self) -> bool:
         """Whether a snapshot is on its way: `write` again soon, also without commands."""
-        return self._running is not None
+        return self._running is not None or self._stale_batches
 
     def _snapshot_step(self, machine: Machine, added: int) -> Callable[[], None]:
         """Write one piece, larger than what was added; return what to do when it is committed."""
@@ -418,7 +501,7 @@ class Store:
                 header.parts,
                 kind,
                 body,
-                _checksum(header.snapshot, header.parts, kind, body),
+                checksum_of(header.snapshot, header.parts, kind, body),
             ),
         )
 
@@ -454,12 +537,11 @@ class Store:
         header = header._replace(is_complete=1)
         self._writer.execute(
             "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*header, _checksum(*header)),
+            (*header, checksum_of(*header)),
         )
         self._writer.execute("DELETE FROM snapshots WHERE snapshot < ?", (header.snapshot,))
-        self._writer.execute("DELETE FROM journal WHERE batch <= ?", (header.batch,))
         (length,) = self._writer.execute(
-            "SELECT coalesce(sum(length(body)), 0) FROM journal"
+            "SELECT coalesce(sum(length(body)), 0) FROM journal WHERE batch > ?", (header.batch,)
         ).fetchone()
 
         def then() -> None:
@@ -467,6 +549,7 @@ class Store:
             self._snapshot = header
             self._journal_bytes = length
             self._stale_parts = True
+            self._stale_batches = True
 
         return then
 
@@ -482,34 +565,89 @@ class Store:
 
     # Reading, from any thread.
 
-    def find(self, ids: list[str], *, writing: bool = False) -> dict[str, tuple[Operation, bytes]]:
-        """Return the ended operations among these ids, with the fingerprints of their contents.
+    def find(self, ids: list[str], *, writing: bool = False) -> dict[str, Operation]:
+        """Return the ended operations among these ids.
 
         The writer asks over its own connection, and waits for no reader.
         """
-        ended: dict[str, tuple[Operation, bytes]] = {}
+        ended: dict[str, Operation] = {}
         connection = self._writer if writing else self._reader
         with self._naming("reading outcomes"), nullcontext() if writing else self._reading:
-            for at in range(0, len(ids), 500):
-                some = ids[at : at + 500]
+            for at in range(0, len(ids), _IDS_AT_ONCE):
+                some = ids[at : at + _IDS_AT_ONCE]
                 marks = ",".join("?" * len(some))
                 rows = connection.execute(
-                    f"SELECT {_OUTCOME} FROM outcomes WHERE id IN ({marks})", some
+                    f"SELECT {_OUTCOME} FROM outcomes WHERE id_hash IN ({marks})",
+                    [hash_of(id) for id in some],
                 )
                 for row in rows:
                     operation = self._operation(row)
-                    ended[operation.id] = (operation, row[-3])
+                    ended[operation.id] = operation
         return ended
 
     def outcomes(self, after: int, until: int, limit: int) -> list[Operation]:
         """Return outcomes with numbers above `after`, up to `until`, in order."""
         with self._naming("reading outcomes"), self._reading:
+            return self._outcomes(after, until, limit)
+
+    def _outcomes(self, after: int, until: int, limit: int) -> list[Operation]:
+        rows = self._reader.execute(
+            f"SELECT {_OUTCOME} FROM outcomes WHERE number > ? AND number <= ? "
+            "ORDER BY number LIMIT ?",
+            (after, until, limit),
+        )
+        return [self._operation(row) for row in rows]
+
+    def first_outcome(self) -> int:
+        """Return the number of the oldest outcome that is there; 0 if there is none."""
+        with self._naming("reading outcomes"), self._reading:
+            (first,) = self._reader.execute("SELECT min(number) FROM outcomes").fetchone()
+        return first or 0
+
+    def batches(self, after: int, until: int, limit: int) -> list[JournalBatch]:
+        """Return batches with numbers above `after`, up to `until`, in order."""
+        with self._naming("reading the journal"), self._reading:
             rows = self._reader.execute(
-                f"SELECT {_OUTCOME} FROM outcomes WHERE number > ? AND number <= ? "
-                "ORDER BY number LIMIT ?",
+                "SELECT batch, time_ms, first_sequence, last_outcome, body, checksum "
+                "FROM journal WHERE batch > ? AND batch <= ? ORDER BY batch LIMIT ?",
                 (after, until, limit),
-            )
-            return [self._operation(row) for row in rows]
+            ).fetchall()
+            batches = []
+            for batch, time_ms, first_sequence, last_outcome, body, checksum in rows:
+                name = f"batch {batch} of the journal"
+                self._check(checksum, name, batch, time_ms, first_sequence, last_outcome, body)
+                record = read_batch(body)
+                count = len(record.ended) + len(record.cancelled)
+                outcomes = []
+                if count:
+                    outcomes = self._outcomes(last_outcome - count, last_outcome, count)
+                    if len(outcomes) != count:
+                        raise Missed(
+                            f"outcomes of batch {batch} of {self.path} were removed by retention; "
+                            "name a position with keep_journal before it is too late",
+                            batch,
+                        )
+                batches.append(JournalBatch.of(batch, time_ms, record, outcomes))
+        return batches
+
+    @property
+    def last_batch(self) -> int:
+        """The number of the last batch that was written."""
+        return self._last_batch
+
+    @property
+    def keepers(self) -> dict[str, int]:
+        """How far readers of the journal have come, by name. Any thread."""
+        return {name: keeper.batch for name, keeper in self._keepers.items()}
+
+    @property
+    def file_bytes(self) -> int:
+        """How large the file is, with its log. Any thread."""
+        size = 0
+        for path in (self.path, f"{self.path}-wal"):
+            with contextlib.suppress(FileNotFoundError):
+                size += os.stat(path).st_size
+        return size
 
     def subscriptions(self) -> dict[str, int]:
         """Return the positions of all subscriptions, by name."""
@@ -523,12 +661,13 @@ class Store:
             return positions
 
     def _operation(self, row: tuple[Any, ...]) -> Operation:
-        *fields, content, told_ms, checksum = row
-        self._check(checksum, f"outcome {fields[8]}", *fields, content, told_ms)
-        return Operation(*fields)
+        *fields, checksum = row
+        number, _, status, submitted_ms, at_ms, by_key, _, content = fields
+        self._check(checksum, f"outcome {number}", *fields)
+        return new_operation(content, STATUSES[status], submitted_ms, at_ms, by_key, number)
 
     def _check(self, checksum: int, name: str, *fields: Any) -> None:
-        if checksum != _checksum(*fields):
+        if checksum != checksum_of(*fields):
             raise BadFile(
                 f"{self.path}: the checksum of {name} is wrong, the file is damaged; "
                 "restore it from a copy"
@@ -545,22 +684,18 @@ class Store:
             raise BadFile(f"{self.path}: {what} failed: {error}") from error
 
 
-def _checksum(*fields: Any) -> int:
-    """The CRC-32 of the fields, each with its kind and length."""
-    parts = []
-    for value in fields:
-        if type(value) is bytes:
-            parts.append(b"b%d:" % len(value))
-            parts.append(value)
-        elif type(value) is str:
-            text = value.encode()
-            parts.append(b"t%d:" % len(text))
-            parts.append(text)
-        elif value is None:
-            parts.append(b"n")
-        else:
-            parts.append(b"i%d;" % value)
-    return zlib.crc32(b"".join(parts))
+def _outcome_row(operation: Operation, told_ms: int) -> tuple[Any, ...]:
+    row = (
+        operation.number,
+        hash_of(operation.id),
+        STATUSES.index(operation.status),
+        operation.submitted_ms,
+        operation.at_ms,
+        operation.by_key,
+        told_ms,
+        operation.content,
+    )
+    return (*row, checksum_of(*row))
 
 
 def _nothing() -> None:

@@ -41,6 +41,8 @@ class Writer:
     def _run(self) -> None:
         shell = self._shell
         while not self._stopping:
+            if shell.has_questions():
+                shell.answer_questions()
             now_ms = shell.now_ms()
             due_ms = shell.due_ms()
             if not shell.has_requests() and now_ms < due_ms:
