@@ -208,12 +208,15 @@ def read_operation(value: dict[str, Any]) -> Operation:
         payload = b64decode(value["payload_base64"])
     return Operation(
         value["id"],
-        value["status"],
-        value["submitted_ms"],
-        value["deadline_ms"],
-        value.get("at_ms"),
-        value.get("by_key"),
+        [(each["key"], each["offset"]) for each in value["requires"]],
+        value["timeout_ms"],
+        value["needed"],
         value.get("class") or "",
         payload,
-        value.get("number"),
+        value.get("traceparent"),
+        status=value["status"],
+        submitted_ms=value["submitted_ms"],
+        at_ms=value.get("at_ms"),
+        by_key=value.get("by_key"),
+        number=value.get("number"),
     )
