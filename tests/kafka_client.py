@@ -241,11 +241,13 @@ def batch(
     producer_id: int = -1,
     producer_epoch: int = -1,
     base_sequence: int = -1,
-    timestamp_ms: int = 1_000,
+    timestamp_ms: int | None = None,
     step_ms: int = 0,
     attributes: int = 0,
 ) -> bytes:
-    """A record batch, uncompressed, made by hand."""
+    """A record batch, uncompressed, made by hand; of now, unless told otherwise."""
+    if timestamp_ms is None:
+        timestamp_ms = int(time.time() * 1000)
     records = b"".join(
         _sized(
             b"\0"

@@ -206,14 +206,14 @@ def test_bad_records_are_refused_and_not_appended(cluster: Cluster, bystander: W
         (bytes(wrong_crc), ErrorCode.corrupt_message),
         (bytes(old_format), ErrorCode.invalid_record),
         (bytes(short_length), ErrorCode.corrupt_message),
-        (bytes(long_length), ErrorCode.corrupt_message),
-        (good[:-1], ErrorCode.corrupt_message),
-        (good[:40], ErrorCode.corrupt_message),
+        (bytes(long_length), ErrorCode.invalid_record),
+        (good[:-1], ErrorCode.invalid_record),
+        (good[:40], ErrorCode.invalid_record),
         (b"", ErrorCode.invalid_record),
         (good + good, ErrorCode.invalid_record),
         (batch(), ErrorCode.invalid_record),
         (batch(b"x", attributes=0x20), ErrorCode.invalid_record),
-        (batch(b"x", attributes=0x10), ErrorCode.invalid_txn_state),
+        (batch(b"x", attributes=0x10), ErrorCode.transactional_id_authorization_failed),
         (batch(b"x", producer_id=5), ErrorCode.invalid_record),
         (batch(bytes(1_100_000)), ErrorCode.message_too_large),
     ):
@@ -231,6 +231,7 @@ def test_random_records_are_refused(cluster: Cluster, bystander: Wire) -> None:
         assert refused(bystander, bytes(bad)) in (
             ErrorCode.corrupt_message,
             ErrorCode.invalid_record,
+            ErrorCode.transactional_id_authorization_failed,
         )
 
 

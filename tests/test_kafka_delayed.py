@@ -406,7 +406,7 @@ def test_a_fetch_ends_when_its_leader_moves(cluster: Cluster, wire: Wire) -> Non
     wire.send(wire.fetch("t", {0: 0}, leader_epoch=epoch))
     until(lambda: cluster.purgatories.fetch.watched == idle + 1)
     cluster.move_leader("t", 0, 2)
-    assert only(wire.receive()).error_code is ErrorCode.not_leader_or_follower
+    assert only(wire.receive()).error_code is ErrorCode.fenced_leader_epoch
     assert cluster.purgatories.fetch.watched == idle
     cluster.move_leader("t", 0, 1)
     fenced = only(wire.ask(wire.fetch("t", {0: 0}, leader_epoch=epoch)))

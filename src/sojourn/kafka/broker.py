@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sojourn._log import log
 from sojourn.kafka import wire
+from sojourn.kafka.fetch_sessions import FetchSessions
 from sojourn.kafka.listener import Door
 
 if TYPE_CHECKING:
@@ -64,6 +65,10 @@ class Reply:
         if self._claim():
             self._connection.close_soon()
 
+    def on_hang_up(self, step: Callable[[], object]) -> None:
+        """Do this if the client goes before it is answered; with the agenda held."""
+        self._connection.on_hang_up(step)
+
     def _claim(self) -> bool:
         if self._done:
             log.error("kafka: %r was answered twice; the second answer is dropped", self._api)
@@ -86,6 +91,7 @@ class Broker:
         self.settings = settings
         self.is_alive = False
         self.handlers: dict[str, Handler] = {}
+        self.fetch_sessions = FetchSessions(self)
         self.door = Door(listener, port, self._serve)
         for name, value in (
             ("broker.id", str(broker_id)),

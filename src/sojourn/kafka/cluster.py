@@ -8,6 +8,7 @@ with Cluster(brokers=3) as cluster:
 from __future__ import annotations
 
 import base64
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -94,6 +95,7 @@ class Cluster:
             "0 lets the system choose; else each broker takes the next port",
         )
         self.clock: Any = SystemClock() if clock is None else clock
+        self._wall_offset_ms = int(time.time() * 1000) - self.now_ms()
         self.settings = Settings(BROKER, None, config)
         self.id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self.agenda = Agenda()
@@ -130,6 +132,10 @@ class Cluster:
         lag_max_ms = self.settings.number("replica.lag.time.max.ms")
         self._every(max(1, lag_max_ms // 2), Partition.shrink_isr)
         self._every(self.settings.number("log.retention.check.interval.ms"), Partition.retain)
+        self._every(
+            self.settings.number("producer.id.expiration.check.interval.ms"),
+            Partition.expire_producers,
+        )
 
     @property
     def bootstrap_servers(self) -> str:
@@ -139,6 +145,10 @@ class Cluster:
     def now_ms(self) -> int:
         """The time on the cluster's clock; its zero means nothing."""
         return int(self.clock.now_ns()) // 1_000_000
+
+    def wall_ms(self) -> int:
+        """The time of day by the cluster's clock: the wall's when it began, then the clock's."""
+        return self.now_ms() + self._wall_offset_ms
 
     def broker(self, broker_id: int) -> Broker:
         """The broker of this id."""

@@ -1,6 +1,6 @@
-"""Compression, undone: only to find a record by its time, since brokers pass on what they get.
+"""Compression of a batch's records, undone and done.
 
-Python undoes gzip by itself, cramjam the other codecs.
+Python knows gzip by itself, cramjam the other codecs.
 """
 
 from __future__ import annotations
@@ -8,6 +8,14 @@ from __future__ import annotations
 import zlib
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+
+#: What a topic can ask for by `compression.type`; any other value leaves it to the producer.
+CODECS = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+
+# An lz4 frame of independent blocks of up to 64 KiB, without checksums: what every client reads.
+_LZ4_START = bytes.fromhex("04224d18604082")
+_LZ4_BLOCK_BYTES = 64 * 1024
+_LZ4_STORED = 1 << 31
 
 # Java's way of writing snappy, and Python's: this, eight bytes of versions, then blocks with
 # their sizes. librdkafka writes one bare block.
@@ -38,6 +46,33 @@ def decompressed(codec: int, records: bytes) -> bytes:
     except Exception as error:  # each library has its own
         raise CannotDecompress(f"codec {codec}: {error}") from error
     raise CannotDecompress(f"there is no codec {codec}")
+
+
+def compressed(codec: int, records: bytes) -> bytes:
+    """The records as this codec writes them; or CannotDecompress if nobody here knows it."""
+    if codec == NONE:
+        return records
+    if codec == GZIP:
+        coder = zlib.compressobj(wbits=31)
+        return coder.compress(records) + coder.flush()
+    try:
+        import cramjam
+    except ImportError as error:
+        raise CannotDecompress(f"codec {codec} needs cramjam") from error
+
+    if codec == SNAPPY:
+        return bytes(cramjam.snappy.compress_raw(records))
+    if codec == ZSTD:
+        return bytes(cramjam.zstd.compress(records))
+    frame = [_LZ4_START]
+    for at in range(0, len(records), _LZ4_BLOCK_BYTES):
+        plain = records[at : at + _LZ4_BLOCK_BYTES]
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            frame += [len(block).to_bytes(4, "little"), block]
+        else:
+            frame += [(len(plain) | _LZ4_STORED).to_bytes(4, "little"), plain]
+    return b"".join((*frame, bytes(4)))
 
 
 def _blocks(records: bytes) -> list[bytes]:

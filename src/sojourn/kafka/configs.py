@@ -138,11 +138,15 @@ BROKER: Mapping[str, Definition] = {
     "log.retention.bytes": TOPIC["retention.bytes"]._replace(broker_name=""),
     "log.retention.check.interval.ms": Definition(LONG, "300000", low=1, read_only=True),
     "log.retention.ms": TOPIC["retention.ms"]._replace(broker_name=""),
+    "max.incremental.fetch.session.cache.slots": Definition(INT, "1000", high=_I32, read_only=True),
     "message.max.bytes": TOPIC["max.message.bytes"]._replace(broker_name=""),
     "min.insync.replicas": TOPIC["min.insync.replicas"]._replace(broker_name=""),
     "num.partitions": Definition(INT, "1", low=1, high=_I32, read_only=True),
     "offset.metadata.max.bytes": Definition(INT, "4096", high=_I32, read_only=True),
     "offsets.retention.minutes": Definition(INT, "10080", low=1, high=_I32, read_only=True),
+    "producer.id.expiration.check.interval.ms": Definition(
+        INT, "600000", low=1, high=_I32, read_only=True
+    ),
     "producer.id.expiration.ms": Definition(INT, "86400000", low=1, high=_I32),
     "replica.fetch.max.bytes": Definition(INT, "1048576", high=_I32, read_only=True),
     "replica.lag.time.max.ms": Definition(LONG, "30000", read_only=True),

@@ -7,7 +7,8 @@
 
 One request at a time is what Kafka's brokers do: it keeps answers in order without a queue, and
 bounds what a connection can hold to one request, one answer and one read. A client that sends
-on, or does not read, is simply not read from. Only the listener's thread touches the socket;
+on, or does not read, is simply not read from. One that goes while its request waits takes the
+request with it (`on_hang_up`). Only the listener's thread touches the socket;
 `send` and `close_soon` may be called from any thread.
 """
 
@@ -54,6 +55,7 @@ class Connection:
         self._request_max_bytes = request_max_bytes
         self._received = bytearray()
         self._answering = False
+        self._on_hang_up: Callable[[], object] | None = None
         self._unsent: memoryview | None = None
         self._interest = _READ
         listener.register(sock, _READ, self.on_event)
@@ -70,6 +72,10 @@ class Connection:
         self._listener.call_soon(self.close)
 
     # On the listener's thread.
+
+    def on_hang_up(self, step: Callable[[], object]) -> None:
+        """Do this if the client goes before the request being answered is."""
+        self._on_hang_up = step
 
     def on_event(self, events: int) -> None:
         """The socket is ready."""
@@ -92,10 +98,16 @@ class Connection:
             self._sock.close()
         self._received = bytearray()
         self._unsent = None
+        step, self._on_hang_up = self._on_hang_up, None
+        if step is not None:
+            step()
 
     def _receive(self) -> None:
-        if self._answering:  # it can wait; look again when the answer is out
-            self._listen(self._interest & ~_READ)
+        if self._answering:
+            if self._on_hang_up is not None and not self._sock.recv(1, socket.MSG_PEEK):
+                self.close()
+                return
+            self._listen(self._interest & ~_READ)  # it can wait until the answer is out
             return
         size = 1
         while size and not self._frame_end():
@@ -160,6 +172,7 @@ class Connection:
         self.close()
 
     def _answered(self, frame: bytes | None) -> None:
+        self._on_hang_up = None
         if self.is_open and self._answering:
             if frame is None:
                 self._answering = False

@@ -33,19 +33,20 @@ class Log:
         self._batches: list[Batch] = []
         self._bases: list[int] = []  # their base offsets
         self._positions: list[int] = []  # bytes before each, since the log began
-        self._appended_ms: list[int] = []  # when each came, on the cluster's clock
+        self._latest_ms: list[int] = []  # the largest record time up to and with each
         self._end_position = 0
 
     # Writing.
 
-    def append(self, batch: Batch, now_ms: int) -> None:
+    def append(self, batch: Batch) -> None:
         """Put the batch at the end, where its base offset says it stands."""
         if not self.epochs or batch.leader_epoch > self.epochs[-1][0]:
             self.begin_epoch(batch.leader_epoch, batch.base_offset)
         self._batches.append(batch)
         self._bases.append(batch.base_offset)
         self._positions.append(self._end_position)
-        self._appended_ms.append(now_ms)
+        before_ms = self._latest_ms[-1] if self._latest_ms else batch.max_timestamp
+        self._latest_ms.append(max(before_ms, batch.max_timestamp))
         self._end_position += len(batch.data)
         self.end_offset = batch.last_offset + 1
         if batch.producer_id >= 0:
@@ -96,17 +97,20 @@ class Log:
             self.epochs.pop(0)
 
     def outlived(self, before_ms: int | None, max_bytes: int | None) -> int:
-        """The first offset to keep of what is committed, by age and by size."""
+        """The first offset to keep of what is committed, by age and by size.
+
+        By age go the batches whose records, and all before them, have times before `before_ms`.
+        """
         keep = 0
         if before_ms is not None:
-            keep = bisect_left(self._appended_ms, before_ms)
+            keep = bisect_left(self._latest_ms, before_ms)
         if max_bytes is not None:
             keep = max(keep, bisect_left(self._positions, self._end_position - max_bytes))
         first = self._bases[keep] if keep < len(self._bases) else self.end_offset
         return max(self.start_offset, min(first, self.high_watermark))
 
     def _forget(self, which: slice) -> None:
-        for column in (self._batches, self._bases, self._positions, self._appended_ms):
+        for column in (self._batches, self._bases, self._positions, self._latest_ms):
             del column[which]
 
     # Reading.
@@ -121,10 +125,18 @@ class Log:
         """Bytes in the log."""
         return self._end_position - (self._positions[0] if self._positions else self._end_position)
 
-    def read(self, offset: int, upto: int, max_bytes: int, at_least_one: bool) -> list[Batch]:
+    def read(
+        self,
+        offset: int,
+        upto: int,
+        max_bytes: int,
+        at_least_one: bool,
+        partial: bool = False,
+    ) -> list[Batch]:
         """The batches from the one with `offset` up to `upto`, as many as fit.
 
-        `at_least_one` gives the first one even if it alone is too big.
+        `at_least_one` gives the first one even if it alone is too big; `partial` also the one
+        after those that fit, if a part of it does.
         """
         first = self._index(offset)
         end = bisect_right(self._bases, upto - 1)
@@ -138,6 +150,10 @@ class Log:
         last = min(last, end)
         if last == first and at_least_one:
             last = first + 1
+        elif partial and first < last < end:
+            used = self._positions[last] - self._positions[first]
+            if used < max_bytes:
+                last += 1
         return self._batches[first:last]
 
     def bytes_between(self, offset: int, upto: int) -> int:

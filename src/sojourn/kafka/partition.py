@@ -16,13 +16,13 @@ high watermark waits for that of one leader (leadership.py).
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from sojourn.kafka.leadership import Leadership
 from sojourn.kafka.log import Log
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.replication import Fetcher
+from sojourn.kafka.validator import validated
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
@@ -92,7 +92,6 @@ class Partition:
         self._epoch_start = 0
         self._has_news = False
         self._has_moved = False
-        self._turned_away: dict[int, ErrorCode] = {}  # producers whose last batch was not taken
 
     def __repr__(self) -> str:
         return f"<Partition {self.key} led by {self.leader}, epoch {self.leader_epoch}>"
@@ -136,43 +135,34 @@ class Partition:
     # The leader.
 
     def append(self, batch: Batch, acks: int) -> Appended:
-        """Take a producer's batch, or say where it stands already; or Refused.
-
-        A retry of what stands here is told so even while too few are in sync for anything new:
-        "not enough replicas, nothing appended" would be wrong, and a client that believes it
-        may send the records again under another number.
-        """
+        """Take a producer's batch, or say where it stands already; or Refused."""
         log = self.log
-        by_append_time = self.topic.settings.text("message.timestamp.type") == "LogAppendTime"
-        out_of_order: Refused | None = None
-        if batch.producer_id >= 0:
-            try:
-                earlier = log.producers.check(batch)
-            except Refused as refused:
-                out_of_order = refused
-            else:
-                if earlier is not None:
-                    return Appended(
-                        earlier.base_offset,
-                        earlier.next_offset,
-                        earlier.max_timestamp if by_append_time else -1,
-                        log.start_offset,
-                    )
         if acks == -1 and not self.has_enough_in_sync:
+            # Also for a retry of what stands here, as in Kafka.
             raise Refused(
                 ErrorCode.not_enough_replicas,
                 f"{len(self.isr)} replicas of {self.key} are in sync, {self.min_insync} are needed",
             )
-        if out_of_order is not None:
-            raise out_of_order
-        self._turned_away.pop(batch.producer_id, None)
+        settings = self.topic.settings
+        wall_ms = self._cluster.wall_ms()
+        batch = validated(batch, settings, wall_ms)
+        if batch.producer_id >= 0:
+            earlier = log.producers.check(batch)
+            if earlier is not None:
+                return Appended(
+                    earlier.base_offset,
+                    earlier.next_offset,
+                    earlier.max_timestamp,  # whatever time the topic keeps
+                    log.start_offset,
+                )
         now_ms = self._cluster.now_ms()
         for follower in self.followers.values():
             if follower.end_offset == log.end_offset:
                 follower.caught_up_ms = now_ms  # it is, until this very moment
-        append_ms = int(time.time() * 1000) if by_append_time else None
+        by_append_time = settings.text("message.timestamp.type") == "LogAppendTime"
+        append_ms = wall_ms if by_append_time else None
         placed = batch.placed(log.end_offset, self.leader_epoch, append_ms)
-        log.append(placed, now_ms)
+        log.append(placed)
         self._advance_high_watermark()
         self.news()
         return Appended(
@@ -181,19 +171,6 @@ class Partition:
             -1 if append_ms is None else append_ms,
             log.start_offset,
         )
-
-    def turn_away(self, batch: Batch, code: ErrorCode) -> ErrorCode:
-        """Remember why a producer's batch was not taken; say what to tell the producer.
-
-        Those that it has sent after that one will come out of order, which is our doing and not
-        the producer's: they are turned away for the same reason, to come again with the first.
-        """
-        if batch.producer_id >= 0:
-            if code is ErrorCode.out_of_order_sequence_number:
-                return self._turned_away.get(batch.producer_id, code)
-            if code in (ErrorCode.not_enough_replicas, ErrorCode.not_leader_or_follower):
-                self._turned_away[batch.producer_id] = code
-        return code
 
     def follower_fetched(self, broker_id: int, offset: int, start_offset: int) -> None:
         """A follower asks for what comes after `offset`: so it has all before."""
@@ -249,6 +226,11 @@ class Partition:
     def delete_records(self, offset: int) -> int:
         """Delete what comes before `offset`, -1 for all that is committed; say up to where."""
         log = self.log
+        if "delete" not in self.topic.settings.text("cleanup.policy"):
+            raise Refused(
+                ErrorCode.policy_violation,
+                f"records of {self.topic.name} go by compaction, not by deletion",
+            )
         if offset == -1:
             offset = log.high_watermark
         if not 0 <= offset <= log.high_watermark:
@@ -271,10 +253,16 @@ class Partition:
         if self.leader >= 0 and "delete" in settings.text("cleanup.policy"):
             self.delete_before(
                 self.log.outlived(
-                    self._cluster.now_ms() - keep_ms if keep_ms >= 0 else None,
+                    self._cluster.wall_ms() - keep_ms if keep_ms >= 0 else None,
                     keep_bytes if keep_bytes >= 0 else None,
                 )
             )
+
+    def expire_producers(self) -> None:
+        """Forget producers that have written nothing for `producer.id.expiration.ms`."""
+        keep_ms = self._cluster.settings.number("producer.id.expiration.ms")
+        for log in self.logs.values():
+            log.producers.expire(self._cluster.wall_ms() - keep_ms)
 
     def low_watermark(self) -> int:
         """Where the logs of all replicas that are alive have begun by now."""

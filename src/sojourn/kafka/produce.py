@@ -25,12 +25,12 @@ was appended.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sojourn.kafka import records
 from sojourn.kafka.delayed import DelayedRequest
-from sojourn.kafka.refusal import Refused
+from sojourn.kafka.refusal import RecordError, Refused
 from sojourn.kafka.wire import ErrorCode, milliseconds
 
 if TYPE_CHECKING:
@@ -41,11 +41,22 @@ if TYPE_CHECKING:
 
 ALL = -1
 
+# What is refused for these reasons is answered without the log's start.
+_WITHOUT_START = (ErrorCode.message_too_large, ErrorCode.corrupt_message)
+
 
 class Status:
     """How one partition of a produce is doing."""
 
-    __slots__ = ("appended", "error", "index", "message", "partition")
+    __slots__ = (
+        "appended",
+        "error",
+        "index",
+        "log_start_offset",
+        "message",
+        "partition",
+        "record_errors",
+    )
 
     def __init__(self, index: int, partition: Partition | None) -> None:
         self.index = index
@@ -53,6 +64,8 @@ class Status:
         self.appended: Appended | None = None
         self.error = ErrorCode.none
         self.message = ""
+        self.record_errors: Sequence[RecordError] = ()
+        self.log_start_offset = -1
 
 
 class Pending(NamedTuple):
@@ -132,7 +145,11 @@ def _fields(status: Status) -> dict[str, Any]:
         "error_code": status.error,
         "base_offset": appended.base_offset if appended else -1,
         "log_append_time": appended.append_ms if appended else -1,
-        "log_start_offset": appended.log_start_offset if appended else -1,
+        "log_start_offset": appended.log_start_offset if appended else status.log_start_offset,
+        "record_errors": [
+            {"batch_index": number, "batch_index_error_message": reason}
+            for number, reason in status.record_errors
+        ],
         "error_message": status.message or None,
     }
     if status.error is ErrorCode.not_leader_or_follower and status.partition is not None:
@@ -159,9 +176,10 @@ def produce(request: Any, reply: Reply, context: Context) -> None:
         for data in topic.partition_data:
             status = Status(data.index, cluster.controller.partition(topic.name, data.index))
             try:
-                pending += _append(status, data.records, acks, broker)
+                pending += _append(status, data.records, acks, broker, context.api_version)
             except Refused as refused:
                 status.error, status.message = refused.code, refused.reason
+                status.record_errors = refused.records
             row.append(status)
         rows.append((topic.name, row))
     answer = _Answer(rows, reply, acks, broker)
@@ -174,21 +192,25 @@ def produce(request: Any, reply: Reply, context: Context) -> None:
     )
 
 
-def _append(status: Status, data: bytes | None, acks: int, broker: Broker) -> list[Pending]:
+def _append(
+    status: Status, data: bytes | None, acks: int, broker: Broker, version: int
+) -> list[Pending]:
     """Append, or Refused; return what there is to wait for."""
     if acks not in (ALL, 0, 1):
         raise Refused(ErrorCode.invalid_required_acks, f"acks must be -1, 0 or 1, got {acks}")
     partition = status.partition
     if partition is None or partition.is_deleted:
         raise Refused(ErrorCode.unknown_topic_or_partition)
-    batch = records.checked(data, partition.topic.settings.number("max.message.bytes"))
+    batch = records.only_batch(data, version)
+    leadership = partition.leadership
+    if leadership is None or not partition.is_led_by(broker.id):
+        raise Refused(ErrorCode.not_leader_or_follower)
     try:
-        leadership = partition.leadership
-        if leadership is None or not partition.is_led_by(broker.id):
-            raise Refused(ErrorCode.not_leader_or_follower)
         status.appended = partition.append(batch, acks)
     except Refused as refused:
-        raise Refused(partition.turn_away(batch, refused.code), refused.reason) from None
+        if refused.code not in _WITHOUT_START:
+            status.log_start_offset = partition.log.start_offset
+        raise
     if acks != ALL:
         return []
     offset = status.appended.next_offset

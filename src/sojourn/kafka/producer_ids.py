@@ -26,6 +26,11 @@ def init_producer_id(request: Any, reply: Reply, context: Context) -> None:
             }
         )
         return
+    known_id = getattr(request, "producer_id", -1)
+    known_epoch = getattr(request, "producer_epoch", -1)
+    if (known_id < 0) != (known_epoch < 0):  # a producer that goes on knows both
+        reply({"error_code": ErrorCode.invalid_request, "producer_id": -1, "producer_epoch": -1})
+        return
     cluster = context.broker.cluster
     producer_id = cluster.next_producer_id
     cluster.next_producer_id += 1

@@ -1,4 +1,4 @@
-"""Record batches, by their header; the records themselves are never looked at, save by time.
+"""Record batches, by their header; the records themselves are looked at where they must be.
 
      0  base offset            8 \\  outside the checksum: the broker
      8  length from here on    4  | writes where the batch came to
@@ -26,7 +26,7 @@ from collections.abc import Iterator
 
 from crc32c import crc32c
 
-from sojourn.kafka.compression import CannotDecompress, decompressed
+from sojourn.kafka.compression import ZSTD, CannotDecompress, decompressed
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
 
@@ -39,6 +39,8 @@ CODEC_MASK = 0x07
 APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+
+_ZSTD_SINCE = 7
 
 
 class Batch:
@@ -99,6 +101,11 @@ class Batch:
     def is_idempotent(self) -> bool:
         return self.producer_id >= 0
 
+    def check_crc(self) -> None:
+        """Refuse it if its checksum is wrong."""
+        if int.from_bytes(self.data[17:21], "big") != crc32c(memoryview(self.data)[_ATTRIBUTES:]):
+            raise Refused(ErrorCode.corrupt_message, "the checksum is wrong")
+
     def placed(self, base_offset: int, leader_epoch: int, append_ms: int | None = None) -> Batch:
         """The same batch at this place in the log; with the time of append, if there is one."""
         data = bytearray(self.data)
@@ -116,36 +123,58 @@ class Batch:
         return f"<Batch of {self.count} at {self.base_offset}, epoch {self.leader_epoch}>"
 
 
-def checked(data: bytes | None, max_bytes: int) -> Batch:
-    """The one batch that a producer may send for a partition, its checksum right; or Refused."""
-    if not data:
-        raise Refused(ErrorCode.invalid_record, "there are no records")
-    if len(data) < HEADER.size:
-        raise Refused(ErrorCode.corrupt_message, f"{len(data)} bytes are no record batch")
-    magic = data[16]
-    if magic != 2:
-        raise Refused(ErrorCode.invalid_record, f"records of format {magic} are not taken, only 2")
-    size = int.from_bytes(data[8:12], "big", signed=True) + 12
-    if size < HEADER.size or size > len(data):
-        raise Refused(ErrorCode.corrupt_message, f"a batch of {size} bytes in {len(data)}")
+def only_batch(data: bytes | None, version: int) -> Batch:
+    """The one batch that a produce request may have for a partition; or Refused."""
+    size = 12 + int.from_bytes(data[8:12], "big", signed=True) if data else 0
+    if not data or len(data) < max(size, HEADER.size):
+        found = len(data or b"")
+        raise Refused(ErrorCode.invalid_record, f"{found} bytes are no whole record batch")
+    if size < HEADER.size or data[16] > 2:
+        raise Refused(
+            ErrorCode.corrupt_message, f"a batch of {size} bytes and of format {data[16]}"
+        )
+    if data[16] < 2:
+        raise Refused(
+            ErrorCode.invalid_record, f"records of format {data[16]} are not taken, only 2"
+        )
     if size < len(data):
         raise Refused(ErrorCode.invalid_record, "more than one record batch for a partition")
-    if size > max_bytes:
-        raise Refused(
-            ErrorCode.message_too_large, f"a batch of {size} bytes; at most {max_bytes} are taken"
-        )
-    if int.from_bytes(data[17:21], "big") != crc32c(memoryview(data)[_ATTRIBUTES:]):
-        raise Refused(ErrorCode.corrupt_message, "the checksum is wrong")
     batch = Batch(data)
-    if batch.count < 1 or batch.last_offset - batch.base_offset != batch.count - 1:
-        raise Refused(ErrorCode.invalid_record, f"a batch of {batch.count} records, badly numbered")
-    if batch.attributes & CONTROL:
-        raise Refused(ErrorCode.invalid_record, "clients do not write control batches")
+    if version < _ZSTD_SINCE and batch.attributes & CODEC_MASK == ZSTD:
+        raise Refused(
+            ErrorCode.unsupported_compression_type,
+            f"zstd needs produce version {_ZSTD_SINCE}, got {version}",
+        )
     if batch.attributes & TRANSACTIONAL:
-        raise Refused(ErrorCode.invalid_txn_state, "there are no transactions here")
-    if batch.is_idempotent and (batch.base_sequence < 0 or batch.producer_epoch < 0):
-        raise Refused(ErrorCode.invalid_record, "a producer id without epoch or sequence")
+        raise Refused(
+            ErrorCode.transactional_id_authorization_failed, "there are no transactions here"
+        )
     return batch
+
+
+def rebuilt(batch: Batch, codec: int, records: bytes) -> Batch:
+    """The same batch with its records compressed by this codec, as they are given."""
+    data = bytearray(batch.data[: HEADER.size]) + records
+    struct.pack_into(">i", data, 8, len(data) - 12)
+    struct.pack_into(">h", data, _ATTRIBUTES, batch.attributes & ~CODEC_MASK | codec)
+    struct.pack_into(">I", data, 17, crc32c(memoryview(data)[_ATTRIBUTES:]))
+    return Batch(bytes(data))
+
+
+def each_record(batch: Batch, records: bytes) -> Iterator[tuple[int, int, int]]:
+    """Each record's offset, time and size of its key, -1 for none; or Refused."""
+    at = 0
+    try:
+        for _ in range(batch.count):
+            size, at = _varint(records, at)
+            end = at + size
+            time_delta, at = _varint(records, at + 1)
+            offset_delta, at = _varint(records, at)
+            key_size, at = _varint(records, at)
+            yield batch.base_offset + offset_delta, batch.base_timestamp + time_delta, key_size
+            at = end
+    except IndexError:
+        raise Refused(ErrorCode.invalid_record, "the records cannot be read") from None
 
 
 def first_at_or_after(batch: Batch, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
@@ -161,25 +190,12 @@ def first_at_or_after(batch: Batch, timestamp_ms: int, from_offset: int) -> tupl
         return first, batch.max_timestamp
     try:
         records = decompressed(batch.attributes & CODEC_MASK, batch.data[HEADER.size :])
-        for offset_delta, time_delta in _deltas(records, batch.count):
-            offset, time_ms = batch.base_offset + offset_delta, batch.base_timestamp + time_delta
+        for offset, time_ms, _ in each_record(batch, records):
             if time_ms >= timestamp_ms and offset >= from_offset:
                 return offset, time_ms
-    except (CannotDecompress, IndexError):  # never checked: they are the client's own affair
+    except (CannotDecompress, Refused):  # never looked at: they are the client's own affair
         return first, max(batch.base_timestamp, timestamp_ms)
     return None
-
-
-def _deltas(records: bytes, count: int) -> Iterator[tuple[int, int]]:
-    """Each record's offset and time, from the batch's base."""
-    at = 0
-    for _ in range(count):
-        size, at = _varint(records, at)
-        end = at + size
-        time_delta, at = _varint(records, at + 1)
-        offset_delta, at = _varint(records, at)
-        yield offset_delta, time_delta
-        at = end
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -110,12 +110,14 @@ class Fetcher:
         elif read.error is not ErrorCode.none:
             wait_ms = _BACK_OFF_MS
         else:
-            now_ms = self._cluster.now_ms()
             for batch in read.batches:
-                log.append(batch, now_ms)
+                log.append(batch)
             log.high_watermark = max(log.high_watermark, min(read.high_watermark, log.end_offset))
             if read.start_offset > log.end_offset:
                 log.restart(read.start_offset)
             else:
                 log.advance_start(read.start_offset)
+            # For consumers that read here.
+            reading = (self._partition.key, self._broker_id)
+            self._cluster.purgatories.fetch.check_and_complete(reading)
         self._soon(max(wait_ms, self.lag_ms))

@@ -1,0 +1,101 @@
+"""What a leader checks of a producer's batch before it is appended, and what it changes in it.
+
+The header is checked always. The records themselves are looked at only where there is a reason,
+since that costs time for each of them:
+
+    compressed                          they are decompressed: broken ones are refused
+    the topic has another codec         they are compressed anew
+    the topic is compacted              each needs a key
+    a time is outside what the topic    which records that are
+      allows, by the header
+
+Kafka looks at every record: it also refuses a batch whose checksum is right and whose records are
+garbage, which only a broken client writes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.kafka.compression import CODECS, CannotDecompress, compressed, decompressed
+from sojourn.kafka.records import (
+    APPEND_TIME,
+    CODEC_MASK,
+    CONTROL,
+    HEADER,
+    Batch,
+    each_record,
+    rebuilt,
+)
+from sojourn.kafka.refusal import RecordError, Refused
+from sojourn.kafka.wire import ErrorCode
+
+if TYPE_CHECKING:
+    from sojourn.kafka.configs import Settings
+
+_NO_TIME = -1
+
+
+def validated(batch: Batch, settings: Settings, now_ms: int) -> Batch:
+    """The batch as it is to be appended; or Refused. `now_ms` is wall time."""
+    size, most = len(batch.data), settings.number("max.message.bytes")
+    if size > most:
+        raise Refused(
+            ErrorCode.message_too_large, f"a batch of {size} bytes; at most {most} are taken"
+        )
+    batch.check_crc()
+    if batch.base_offset:
+        raise Refused(ErrorCode.invalid_record, "a producer's batch has offsets from 0 on")
+    if batch.count < 1 or batch.last_offset != batch.count - 1:
+        raise Refused(ErrorCode.invalid_record, f"a batch of {batch.count} records, badly numbered")
+    if batch.is_idempotent and batch.base_sequence < 0:
+        raise Refused(ErrorCode.invalid_record, "a producer id without a sequence")
+    if batch.attributes & CONTROL:
+        raise Refused(ErrorCode.invalid_record, "clients do not write control batches")
+    codec = batch.attributes & CODEC_MASK
+    records = batch.data[HEADER.size :]
+    if codec:
+        try:
+            records = decompressed(codec, records)
+        except CannotDecompress as error:
+            raise Refused(ErrorCode.unknown_server_error, str(error)) from None
+    _check_records(batch, records, settings, now_ms)
+    wanted = CODECS.get(settings.text("compression.type"), codec)
+    if wanted != codec:
+        batch = rebuilt(batch, wanted, compressed(wanted, records))
+    return batch
+
+
+def _check_records(batch: Batch, records: bytes, settings: Settings, now_ms: int) -> None:
+    if "compact" in settings.text("cleanup.policy"):
+        keyless = [
+            n for n, (_, _, key_size) in enumerate(each_record(batch, records)) if key_size < 0
+        ]
+        _refuse(
+            ErrorCode.invalid_record, keyless, "Compacted topic cannot accept message without key"
+        )
+    if batch.attributes & APPEND_TIME or settings.text("message.timestamp.type") != "CreateTime":
+        return
+    earliest = now_ms - settings.number("message.timestamp.before.max.ms")
+    latest = now_ms + settings.number("message.timestamp.after.max.ms")
+    low, high = sorted((batch.base_timestamp, batch.max_timestamp))
+    if low < earliest or high > latest:
+        outside = [
+            number
+            for number, (_, time_ms, _) in enumerate(each_record(batch, records))
+            if time_ms != _NO_TIME and not earliest <= time_ms <= latest
+        ]
+        _refuse(
+            ErrorCode.invalid_timestamp,
+            outside,
+            f"the timestamp is not between {earliest} and {latest}",
+        )
+
+
+def _refuse(code: ErrorCode, numbers: list[int], why: str) -> None:
+    if numbers:
+        raise Refused(
+            code,
+            "One or more records have been rejected",
+            [RecordError(number, f"{why} (record {number})") for number in numbers],
+        )
