@@ -29,15 +29,13 @@ demo: setup
 watch: setup
 	$(BIN)/python -m examples.watch
 
-# The whole suite on the compiled build (where there is a C compiler), and beside it on the
-# interpreted one without what runs on Spark, which is slow to start and sees nothing of the
-# difference. What the second says is shown when the first is done.
+# The whole suite on the compiled build (where there is a C compiler), then the tests of compiled
+# modules on the interpreted one. The second runs also if the first fails, but not after Ctrl-C.
 test: check
-	@mkdir -p build; SOJOURN_PURE=1 $(BIN)/python -m pytest -p no:cacheprovider -k 'not spark' \
-	    > build/interpreted.log 2>&1 & beside=$$!; \
-	$(BIN)/python -m pytest; status=$$?; \
-	wait $$beside || status=1; \
-	cat build/interpreted.log; exit $$status
+	@trap 'exit 130' INT; status=0; \
+	$(BIN)/python -m pytest -n auto || status=1; \
+	SOJOURN_PURE=1 $(BIN)/python -m pytest -n auto -m 'both_builds and not nightly' || status=1; \
+	exit $$status
 
 check: setup
 	$(BIN)/ruff check .

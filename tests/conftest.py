@@ -1,14 +1,21 @@
-"""Fixtures: an interpreter of its own, threads that interleave closely, a quiet log."""
+"""Fixtures, and how a run goes: its seed, its builds, and what its workers share.
+
+`pytest -n 3` (pytest-xdist) has three workers; see lanes.py for what stays together.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+import builds
+import lanes
 import pytest
+import seeds
 from spark_cluster import cluster as cluster
 from spark_fixtures import java as java
 from spark_fixtures import spark as spark
@@ -16,7 +23,60 @@ from spark_fixtures import spark as spark
 import sojourn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
+
+
+# The run.
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    seed = seeds.seed()  # now, so that workers and all other processes inherit it
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(seed)
+    # What was started in the background ignores Ctrl-C, and would hand that on to all it starts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_report_header() -> str:
+    return f"sojourn: {'compiled' if sojourn.compiled else 'interpreted'}, {seeds.line()}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        report.sections.append(("seed of the run", seeds.line()))
+    return report
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.stem in builds.BOTH_BUILDS and lanes.lane_of(item.nodeid) not in lanes.SHARED:
+            item.add_marker(pytest.mark.both_builds)
+    items.sort(key=lambda item: lanes.rank(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    config.option.loadscopereorder = False  # which is by the number of tests; ours is by time
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = lanes.lane_of
+    return scheduler
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: many tests wait for other processes and real clients."""
+    return (os.cpu_count() or 1) + 1
+
+
+# Fixtures.
 
 
 class FreshPython(Protocol):
@@ -38,7 +98,7 @@ def fresh_python() -> FreshPython:
             capture_output=True,
             text=True,
             check=False,
-            timeout=15,
+            timeout=60,
         )
 
     return run

@@ -18,8 +18,6 @@ class Driver:
             stdout=self._log,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # so that the JVM goes with it, as when a machine fails
-            # A shell in the background has its children ignore Ctrl-C; a terminal does not.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
     def runs(self) -> bool:

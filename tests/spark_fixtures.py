@@ -11,6 +11,9 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# A JVM that lives for a minute has no use for its best compiler, nor for several collectors.
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 
 @pytest.fixture(scope="session")
 def java() -> None:
@@ -42,4 +45,9 @@ def shared_session() -> SparkSession:
     need_java()
     from sojourn.spark.session import local_session
 
-    return local_session("local[2]", app_name="tests", driver_memory="1g")
+    return local_session(
+        "local[2]",
+        app_name="tests",
+        driver_memory="1g",
+        settings={"spark.driver.defaultJavaOptions": QUICK_JVM},
+    )

@@ -11,6 +11,7 @@ from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import builds
 import pytest
 
 import sojourn
@@ -86,3 +87,16 @@ def test_a_compiled_task_is_64_bytes_and_unknown_to_the_collector() -> None:
     task = TimerTask(5, print)
     assert sys.getsizeof(task) <= 64
     assert not gc.is_tracked(task)
+
+
+def test_the_tests_of_every_compiled_module_run_on_both_builds() -> None:
+    assert set(builds.TESTS_OF) == builds.compiled_modules()
+
+
+def test_the_files_that_run_on_both_builds_exist() -> None:
+    files = {path.stem for path in Path(__file__).parent.rglob("test_*.py")}
+    assert files >= builds.BOTH_BUILDS
+
+
+def test_this_very_file_runs_on_both_builds(request: pytest.FixtureRequest) -> None:
+    assert request.node.get_closest_marker("both_builds")

@@ -292,7 +292,6 @@ def test_ctrl_c_ends_with_130() -> None:
 
 INTERRUPTED = """
 import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, if begun in the background
 from sojourn.replay import files
 files.read = lambda *arguments: signal.raise_signal(signal.SIGINT)
 import sojourn.cli

@@ -11,6 +11,7 @@ import math
 import random
 
 import pytest
+from seeds import seed
 
 import sojourn
 from sojourn import DelayedOperation, ManualClock, Purgatory
@@ -102,9 +103,7 @@ interpreted = pytest.mark.skipif(
 @pytest.mark.parametrize("owners", [False, True])
 @pytest.mark.parametrize("keys", [1, 5, 1000])
 def test_sets_are_what_sorted_lists_are(keys: int, owners: bool) -> None:
-    seed = random.randrange(10**9)
-    print(f"seed={seed}")
-    rng = random.Random(seed)
+    rng = random.Random(seed())
     sets = Sets(4, owners)
     for step in range(1500):
         n = rng.randrange(4)
@@ -148,9 +147,7 @@ def test_a_set_is_balanced_whatever_the_order(order: str) -> None:
 
 @pytest.mark.parametrize("offsets", [1, 7, 10_000])
 def test_those_who_wait_stand_by_offset_then_by_submission(offsets: int) -> None:
-    seed = random.randrange(10**9)
-    print(f"seed={seed}")
-    rng = random.Random(seed)
+    rng = random.Random(seed())
     purgatory = Purgatory(clock=ManualClock())
     # Of each key: who waits, by offset, then as they came.
     expected: dict[str, list[tuple[int, DelayedOperation]]] = {"a": [], "b": []}

@@ -9,6 +9,7 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
+from seeds import seed
 
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
@@ -130,8 +131,7 @@ def test_what_is_advertised_is_what_is_served(cluster: Cluster, bystander: Wire)
 
 
 def test_garbage_closes_its_connection_only(cluster: Cluster, bystander: Wire) -> None:
-    seed = random.randrange(2**32)
-    rng = random.Random(seed)
+    rng = random.Random(seed())
     for _ in range(100):
         with Wire(cluster) as noise:
             noise.sock.sendall(rng.randbytes(rng.randrange(1, 200)))
@@ -145,8 +145,7 @@ def test_a_request_cut_short_or_garbled_is_survived(
     cluster: Cluster, bystander: Wire, name: str
 ) -> None:
     """Valid headers, and bodies that are random, of every API in every version."""
-    seed = random.randrange(2**32)
-    rng = random.Random(seed)
+    rng = random.Random(seed())
     low, high = wire.VERSIONS[name]
     for version in range(low, high + 1):
         for size in (0, 1, 4, 17, 60):
@@ -158,7 +157,7 @@ def test_a_request_cut_short_or_garbled_is_survived(
                     while garbled.sock.recv(65536):
                         pass
                 except TimeoutError:
-                    pytest.fail(f"{name} version {version}, seed {seed}: neither answer nor end")
+                    pytest.fail(f"{name} version {version}: neither answer nor end")
                 except ConnectionError:
                     pass
 

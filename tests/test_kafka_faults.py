@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from seeds import seed
 
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
@@ -163,8 +164,7 @@ class Faults:
 
 
 def under_faults(count: int) -> None:
-    seed = random.randrange(2**32)
-    rng = random.Random(seed)
+    rng = random.Random(seed())
     with Cluster(brokers=3, config={"replica.lag.time.max.ms": 100}) as cluster:
         cluster.create_topic(
             "t", PARTITIONS, replication_factor=3, config={"min.insync.replicas": 2}
@@ -176,17 +176,17 @@ def under_faults(count: int) -> None:
             time.sleep(rng.uniform(0, 0.04))  # the clients are real, and so is their time
         faults.heal()
         load.stop()
-        assert not load.failed, f"seed {seed}: {load.failed[:3]}"
+        assert not load.failed, load.failed[:3]
         for index in range(PARTITIONS):
             partition = cluster.partition("t", index)
             until(lambda p=partition: p.high_watermark == p.end_offset, "the end is committed")  # type: ignore[misc]
             acknowledged = load.acknowledged[index]
             assert len(acknowledged) == load.sent
             got = read_back(cluster, "t", index)
-            assert [value for value, _ in got] == list(range(load.sent)), f"seed {seed}"
+            assert [value for value, _ in got] == list(range(load.sent))
             # librdkafka may learn that a record was written without learning where.
             for value, offset in got:
-                assert acknowledged[value] in (offset, None), f"seed {seed}"
+                assert acknowledged[value] in (offset, None)
             until(
                 lambda p=partition: len({log.end_offset for log in p.logs.values()}) == 1,  # type: ignore[misc]
                 "the replicas agree",
@@ -199,7 +199,7 @@ def under_faults(count: int) -> None:
                     }
                 )
                 == 1
-            ), f"seed {seed}"
+            )
         assert cluster.purgatories.produce.watched == 0
 
 

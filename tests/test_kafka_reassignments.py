@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from seeds import seed
 
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
@@ -222,44 +223,39 @@ def test_a_topic_can_be_deleted_in_the_middle_of_a_move(
 
 @pytest.mark.parametrize("run", range(20))
 def test_nothing_that_is_committed_is_lost_on_the_way(run: int) -> None:
-    seed = random.randrange(2**32)
-    rng = random.Random(seed)
+    rng = random.Random(seed() + run)
     with Cluster(brokers=4, clock=ManualClock()) as cluster:
         create(cluster, "t", (1, 2))
         partition = cluster.partition("t", 0)
         committed = 0
-        try:
-            for _ in range(60):
-                broker_id = rng.randint(1, 4)
-                kind = rng.randrange(6)
-                if kind <= 1 and partition.leader >= 0:
-                    produce(cluster)
-                elif kind == 2:
-                    goal = rng.sample((1, 2, 3, 4), rng.randint(1, 3))
-                    with cluster.agenda:
-                        cluster.controller.reassign(partition, tuple(goal))
-                elif kind == 3:
-                    cluster.stop_broker(broker_id)
-                elif kind == 4:
-                    cluster.start_broker(broker_id)
-                else:
-                    cluster.clock.advance(rng.choice((1, 1_000, 40_000)))
-                committed = max(committed, partition.high_watermark)
-                assert set(partition.logs) == set(partition.fetchers) == set(partition.replicas)
-                assert partition.isr <= set(partition.replicas)
-                assert partition.leader in (-1, *partition.replicas)
-                if partition.leader >= 0:
-                    assert partition.end_offset >= committed
-            for broker_id in (1, 2, 3, 4):
+        for _ in range(60):
+            broker_id = rng.randint(1, 4)
+            kind = rng.randrange(6)
+            if kind <= 1 and partition.leader >= 0:
+                produce(cluster)
+            elif kind == 2:
+                goal = rng.sample((1, 2, 3, 4), rng.randint(1, 3))
+                with cluster.agenda:
+                    cluster.controller.reassign(partition, tuple(goal))
+            elif kind == 3:
+                cluster.stop_broker(broker_id)
+            elif kind == 4:
                 cluster.start_broker(broker_id)
-            cluster.clock.advance(60_000)
-            assert not partition.is_reassigned
-            assert partition.isr == set(partition.replicas)
-            assert {log.end_offset for log in partition.logs.values()} == {partition.end_offset}
-            assert partition.high_watermark == partition.end_offset >= committed
-        except AssertionError as error:
-            error.add_note(f"seed {seed}")
-            raise
+            else:
+                cluster.clock.advance(rng.choice((1, 1_000, 40_000)))
+            committed = max(committed, partition.high_watermark)
+            assert set(partition.logs) == set(partition.fetchers) == set(partition.replicas)
+            assert partition.isr <= set(partition.replicas)
+            assert partition.leader in (-1, *partition.replicas)
+            if partition.leader >= 0:
+                assert partition.end_offset >= committed
+        for broker_id in (1, 2, 3, 4):
+            cluster.start_broker(broker_id)
+        cluster.clock.advance(60_000)
+        assert not partition.is_reassigned
+        assert partition.isr == set(partition.replicas)
+        assert {log.end_offset for log in partition.logs.values()} == {partition.end_offset}
+        assert partition.high_watermark == partition.end_offset >= committed
 
 
 @pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)

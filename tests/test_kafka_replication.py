@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from seeds import seed
 
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
@@ -124,15 +125,11 @@ class World:
 
 @pytest.mark.parametrize("run", range(100))
 def test_what_is_committed_stays_whatever_happens(cluster: Cluster, run: int) -> None:
-    seed = random.randrange(2**32)
-    world = World(cluster, f"run-{run}-{seed}", random.Random(seed))
+    world = World(cluster, f"run-{run}", random.Random(seed() + run))
     try:
         for _ in range(300):
             world.step()
         world.heal()
-    except AssertionError as error:
-        error.add_note(f"seed {seed}")
-        raise
     finally:
         for broker_id in BROKERS:
             cluster.start_broker(broker_id)
@@ -153,45 +150,40 @@ class ListLog:
 
 @pytest.mark.parametrize("run", range(50))
 def test_a_log_does_what_a_list_does(run: int) -> None:
-    seed = random.randrange(2**32)
-    rng = random.Random(seed)
+    rng = random.Random(seed() + run)
     log, naive = Log(), ListLog()
     epoch = 0
     sizes: dict[int, int] = {}
-    try:
-        for number in range(120):
-            kind = rng.randrange(8)
-            end = naive.records[-1][1] + 1 if naive.records else naive.start
-            end = max(end, naive.start)
-            if kind <= 3:
-                if rng.random() < 0.2:
-                    epoch += rng.randint(1, 3)
-                count = rng.randint(1, 4)
-                one = made(b"x" * rng.randint(1, 40), end, epoch, count)
-                sizes[number] = len(one)
-                log.append(one)
-                naive.records += [(number, end + n, epoch) for n in range(count)]
-            elif kind == 4 and naive.records:
-                at = rng.randint(naive.start, end)
-                log.truncate(at)
-                cut = {n for n, offset, _ in naive.records if offset >= at}
-                naive.records = [r for r in naive.records if r[0] not in cut]
-                epoch = max(epoch, log.last_epoch)
-            elif kind == 5 and naive.records:
-                naive.start = rng.randint(naive.start, end)
-                log.advance_start(naive.start)
-                live = {n for n, offset, _ in naive.records if offset >= naive.start}
-                naive.records = [r for r in naive.records if r[0] in live]
-            else:
-                _compare_read(log, naive, sizes, rng, end)
-            expected_end = max(naive.records[-1][1] + 1 if naive.records else 0, naive.start)
-            if naive.records or log.end_offset == naive.start:
-                assert log.end_offset == expected_end
-            assert log.start_offset == naive.start
-            assert log.size == sum(sizes[n] for n in {n for n, _, _ in naive.records})
-    except AssertionError as error:
-        error.add_note(f"seed {seed}")
-        raise
+    for number in range(120):
+        kind = rng.randrange(8)
+        end = naive.records[-1][1] + 1 if naive.records else naive.start
+        end = max(end, naive.start)
+        if kind <= 3:
+            if rng.random() < 0.2:
+                epoch += rng.randint(1, 3)
+            count = rng.randint(1, 4)
+            one = made(b"x" * rng.randint(1, 40), end, epoch, count)
+            sizes[number] = len(one)
+            log.append(one)
+            naive.records += [(number, end + n, epoch) for n in range(count)]
+        elif kind == 4 and naive.records:
+            at = rng.randint(naive.start, end)
+            log.truncate(at)
+            cut = {n for n, offset, _ in naive.records if offset >= at}
+            naive.records = [r for r in naive.records if r[0] not in cut]
+            epoch = max(epoch, log.last_epoch)
+        elif kind == 5 and naive.records:
+            naive.start = rng.randint(naive.start, end)
+            log.advance_start(naive.start)
+            live = {n for n, offset, _ in naive.records if offset >= naive.start}
+            naive.records = [r for r in naive.records if r[0] in live]
+        else:
+            _compare_read(log, naive, sizes, rng, end)
+        expected_end = max(naive.records[-1][1] + 1 if naive.records else 0, naive.start)
+        if naive.records or log.end_offset == naive.start:
+            assert log.end_offset == expected_end
+        assert log.start_offset == naive.start
+        assert log.size == sum(sizes[n] for n in {n for n, _, _ in naive.records})
 
 
 def _compare_read(

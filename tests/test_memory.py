@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import naive_progress
 import naive_purgatory
 import pytest
 from models import programs
+from seeds import seed
 
 import sojourn
 
@@ -24,11 +24,6 @@ PROGRAMS = {
     "purgatory": (naive_purgatory, ("60", "250"), ("18", "250")),
     "progress": (naive_progress, ("40", "250"), ("12", "250")),
 }
-
-
-def seed() -> str:
-    """A new seed each time, or the one in SOJOURN_SEED to see a failure again."""
-    return os.environ.get("SOJOURN_SEED") or str(random.SystemRandom().randrange(10**9))
 
 
 def run(
@@ -53,13 +48,12 @@ of_the_compiled_build = pytest.mark.skipif(
 @of_the_compiled_build
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_goes_the_same_way_where_freed_memory_is_overwritten(program: str) -> None:
-    arguments = (seed(), *PROGRAMS[program][1])
+    arguments = (str(seed()), *PROGRAMS[program][1])
     usual = run(program, arguments)
     debug = run(program, arguments, PYTHONMALLOC="debug")
-    at = f"SOJOURN_SEED={arguments[0]}"
-    assert (debug.returncode, debug.stderr) == (0, b""), f"{at}\n{debug.stderr.decode()}"
+    assert (debug.returncode, debug.stderr) == (0, b""), debug.stderr.decode()
     assert len(debug.stdout.splitlines()) > 4_000
-    assert debug.stdout == usual.stdout, at
+    assert debug.stdout == usual.stdout
 
 
 @pytest.mark.nightly
@@ -67,7 +61,7 @@ def test_a_program_goes_the_same_way_where_freed_memory_is_overwritten(program: 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_valgrind_finds_nothing_in_our_modules(program: str, tmp_path: Path) -> None:
-    arguments = (seed(), *PROGRAMS[program][2])
+    arguments = (str(seed()), *PROGRAMS[program][2])
     report = tmp_path / "valgrind.xml"
     checked = run(
         program,
@@ -80,10 +74,9 @@ def test_valgrind_finds_nothing_in_our_modules(program: str, tmp_path: Path) -> 
         f"--xml-file={report}",
         PYTHONMALLOC="malloc",  # so that valgrind knows every object
     )
-    at = f"SOJOURN_SEED={arguments[0]}"
-    assert checked.returncode == 0, f"{at}\n{checked.stderr.decode()}"
-    assert findings_in_ours(report) == [], at
-    assert checked.stdout == run(program, arguments).stdout, at
+    assert checked.returncode == 0, checked.stderr.decode()
+    assert findings_in_ours(report) == []
+    assert checked.stdout == run(program, arguments).stdout
 
 
 def findings_in_ours(report: Path) -> list[str]:

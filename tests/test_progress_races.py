@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Hashable
 
 import pytest
+from seeds import seed
 
 from sojourn import DelayedOperation, Purgatory, Timer
 from sojourn.errors import AlreadyWaiting, Closed
@@ -165,7 +166,6 @@ def nothing_is_left(purgatory: Purgatory) -> bool:
 
 def _race(races: int, seed: int) -> None:
     """Run that many races; every one ends in one way, and nothing is left."""
-    print(f"seed={seed}")
     race = Race(seed, keys=97)
     race.run(races)
     assert nothing_is_left(race.purgatory)
@@ -183,12 +183,12 @@ def _race(races: int, seed: int) -> None:
 
 
 def test_twenty_thousand_races_for_progress_end_once_each() -> None:
-    _race(20_000, seed=random.randrange(10**9))
+    _race(20_000, seed=seed())
 
 
 @pytest.mark.nightly
 def test_a_million_races_for_progress_end_once_each() -> None:
-    _race(1_000_000, seed=random.randrange(10**9))
+    _race(1_000_000, seed=seed())
 
 
 # No wake-up is lost. Nothing here expires in time: what is not woken is left waiting.
@@ -196,7 +196,6 @@ def test_a_million_races_for_progress_end_once_each() -> None:
 
 def _wake_all(operations: int, make_key: Callable[[int], Hashable], seed: int) -> None:
     """Two threads submit, two signal the same keys up to where all hold: before, after, during."""
-    print(f"seed={seed}")
     keys, top = 11, 50
     with Purgatory() as purgatory:
         racers: list[list[Racer]] = [[], []]
@@ -242,7 +241,7 @@ def test_no_wake_up_is_lost_between_submitting_and_signalling(
     make_key: Callable[[int], Hashable],
 ) -> None:
     for _ in range(5):
-        _wake_all(1_000, make_key, seed=random.randrange(10**9))
+        _wake_all(1_000, make_key, seed=seed())
 
 
 @pytest.mark.nightly
@@ -251,7 +250,7 @@ def test_no_wake_up_is_lost_between_submitting_and_signalling_all_night(
     make_key: Callable[[int], Hashable],
 ) -> None:
     for _ in range(250):
-        _wake_all(2_000, make_key, seed=random.randrange(10**9))
+        _wake_all(2_000, make_key, seed=seed())
 
 
 @pytest.mark.parametrize("make_key", MAKE_KEY)
@@ -416,14 +415,14 @@ def test_of_two_threads_that_submit_one_operation_one_is_refused() -> None:
 
 
 def test_closing_while_others_submit_and_signal_loses_and_keeps_nothing() -> None:
-    for seed in range(10):
+    for turn in range(10):
         purgatory = Purgatory()
         racers: list[Racer] = []
         submitted = threading.Event()
         closed = threading.Event()
 
         def submit(
-            seed: int = seed,
+            least: int = 20 * turn,
             purgatory: Purgatory = purgatory,
             racers: list[Racer] = racers,
             submitted: threading.Event = submitted,
@@ -437,7 +436,7 @@ def test_closing_while_others_submit_and_signal_loses_and_keeps_nothing() -> Non
                     assert closed.wait(WAIT_S)
                     return
                 racers.append(racer)
-                if n >= 20 * seed:
+                if n >= least:
                     submitted.set()
 
         def signal(purgatory: Purgatory = purgatory, closed: threading.Event = closed) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +25,7 @@ from naive_progress import (
     first_difference,
     random_program,
 )
+from seeds import seed
 
 import sojourn
 
@@ -36,18 +36,11 @@ STEPS = 250
 pytestmark = pytest.mark.usefixtures("quiet_log")
 
 
-def _seed() -> int:
-    """A new seed each time, or the one in SOJOURN_SEED to see a failure again."""
-    return int(os.environ.get("SOJOURN_SEED", random.SystemRandom().randrange(10**9)))
-
-
 def _compare(programs: int, steps: int) -> None:
-    first = _seed()
-    print(f"SOJOURN_SEED={first}")
-    for seed in range(first, first + programs):
+    for number in range(seed(), seed() + programs):
         for kind in (SHARED, UNIQUE):
-            difference = first_difference(random_program(seed, kind, steps))
-            assert difference is None, f"SOJOURN_SEED={first}: program {seed}, {kind}\n{difference}"
+            difference = first_difference(random_program(number, kind, steps))
+            assert difference is None, f"program {number}, {kind}\n{difference}"
 
 
 def test_thirty_thousand_random_steps_go_as_in_the_naive_model() -> None:
@@ -63,9 +56,9 @@ def test_random_programs_come_to_every_ending() -> None:
     """Else the comparison above would compare nothing much."""
     endings = dict.fromkeys(("completed", "expired", "cancelled", "errors", "refused"), 0)
     seen = dict.fromkeys(("AlreadyWaiting", "Closed", "Full", "-> True", "-> (None, ["), 0)
-    for seed in range(15):
+    for number in range(15):
         for kind in (SHARED, UNIQUE):
-            run = RealRun(random_program(seed, kind, STEPS))
+            run = RealRun(random_program(number, kind, STEPS))
             log = run.whole()
             for ending, total in zip(endings, run.totals(), strict=False):
                 endings[ending] += total
@@ -141,14 +134,14 @@ def test_small_random_programs_go_as_in_the_naive_model(program: Program) -> Non
 # One build against the other.
 
 
-def _log(seed: int, pure: bool) -> bytes:
+def _log(pure: bool) -> bytes:
     environment = {name: value for name, value in os.environ.items() if name != "SOJOURN_PURE"}
     environment.pop("SOJOURN_REQUIRE_COMPILED", None)
     environment["PYTHONHASHSEED"] = "random"
     if pure:
         environment["SOJOURN_PURE"] = "1"
     return subprocess.run(
-        [sys.executable, str(Path(naive_progress.__file__)), str(seed), "60", str(STEPS)],
+        [sys.executable, str(Path(naive_progress.__file__)), str(seed()), "60", str(STEPS)],
         env=environment,
         stdout=subprocess.PIPE,
         timeout=120,
@@ -159,16 +152,15 @@ def _log(seed: int, pure: bool) -> bytes:
 def test_the_compiled_build_does_what_the_interpreted_one_does() -> None:
     if not sojourn.compiled:
         pytest.skip("not compiled here, or SOJOURN_PURE is set: the compiled run compares the two")
-    seed = _seed()
-    compiled, interpreted = _log(seed, pure=False), _log(seed, pure=True)
+    compiled, interpreted = _log(pure=False), _log(pure=True)
     assert len(compiled.splitlines()) > 60 * STEPS
-    assert compiled == interpreted, f"SOJOURN_SEED={seed}"
+    assert compiled == interpreted
 
 
 def test_the_same_program_goes_the_same_way_twice() -> None:
     """Also where deadlines coincide: the order within a tick depends on nothing but the program."""
-    for seed in range(10):
-        program = random_program(seed, FREE, STEPS)
+    for number in range(10):
+        program = random_program(number, FREE, STEPS)
         assert RealRun(program).whole() == RealRun(program).whole()
 
 

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from seeds import seed
 
 from sojourn import DelayedOperation, Purgatory, Timer
 from sojourn.errors import AlreadyWaiting
@@ -127,7 +128,6 @@ class Race:
 
 def _race(races: int, seed: int) -> None:
     """Run that many races; every one ends in one way, and nothing is left."""
-    print(f"seed={seed}")
     ways = {"completed": 0, "expired": 0, "cancelled": 0}
     with Race(seed, keys=97) as race:
         for first in range(0, races, BURST):
@@ -162,12 +162,12 @@ def _race(races: int, seed: int) -> None:
 
 
 def test_fifty_thousand_races_between_signal_timeout_and_cancel_end_once_each() -> None:
-    _race(50_000, seed=random.randrange(10**9))
+    _race(50_000, seed=seed())
 
 
 @pytest.mark.nightly
 def test_a_million_races_between_signal_timeout_and_cancel_end_once_each() -> None:
-    _race(1_000_000, seed=random.randrange(10**9))
+    _race(1_000_000, seed=seed())
 
 
 def _in_threads(*parts: Callable[[], object]) -> None:
@@ -284,7 +284,7 @@ def test_of_two_threads_that_submit_one_operation_one_is_refused() -> None:
 
 
 def test_closing_while_others_submit_loses_and_keeps_nothing() -> None:
-    for seed in range(20):
+    for turn in range(20):
         timer = Timer()
         purgatory = Purgatory(timer=timer)
         start = threading.Barrier(4)
@@ -310,7 +310,7 @@ def test_closing_while_others_submit_loses_and_keeps_nothing() -> None:
             purgatory: Purgatory = purgatory,
             futures: list[Future[bool]] = futures,
             closed: threading.Event = closed,
-            least: int = 20 * seed,
+            least: int = 20 * turn,
         ) -> None:
             start.wait(WAIT_S)
             while len(futures) < least:

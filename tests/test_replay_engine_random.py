@@ -1,11 +1,7 @@
-"""Random programs: both sides of the engine against naive ones, restored and replayed on the way.
-
-A failure prints the seed; SOJOURN_SEED=… starts there again.
-"""
+"""Random programs: both sides of the engine against naive ones, restored and replayed midway."""
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from dataclasses import dataclass
@@ -16,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_replay import NaiveProgress, NaiveWaiting
+from seeds import seed
 
 from sojourn.replay.progress import CANDIDATES, REQUIREMENTS, SIGNALS, Progress
 from sojourn.replay.waiting import CANCELS, OPERATIONS, Waiting
@@ -191,20 +188,14 @@ def _rows(batch: pa.RecordBatch) -> list[Row]:
     return sorted(batch.to_pylist(), key=repr)
 
 
-def _seed() -> int:
-    return int(os.environ.get("SOJOURN_SEED", random.SystemRandom().randrange(10**9)))
-
-
 def _compare(programs: int) -> None:
-    first = _seed()
-    print(f"SOJOURN_SEED={first}")
-    for seed in range(first, first + programs):
-        batches = random_batches(random.Random(seed), steps=25)
+    for number in range(seed(), seed() + programs):
+        batches = random_batches(random.Random(number), steps=25)
         try:
-            check_progress(random.Random(seed), batches)
-            check_waiting(random.Random(seed), batches)
+            check_progress(random.Random(number), batches)
+            check_waiting(random.Random(number), batches)
         except Exception as error:
-            raise AssertionError(f"SOJOURN_SEED={seed}") from error
+            raise AssertionError(f"program {number}") from error
 
 
 def test_random_programs_go_as_with_naive_sides() -> None:
@@ -219,10 +210,10 @@ def test_very_many_random_programs_go_as_with_naive_sides() -> None:
 def test_random_programs_come_to_every_ending() -> None:
     """Else the comparison above would compare nothing much."""
     seen: Counter[str] = Counter()
-    for seed in range(40):
-        batches = random_batches(random.Random(seed), steps=25)
-        seen["candidates"] += check_progress(random.Random(seed), batches)
-        seen += check_waiting(random.Random(seed), batches)
+    for number in range(40):
+        batches = random_batches(random.Random(number), steps=25)
+        seen["candidates"] += check_progress(random.Random(number), batches)
+        seen += check_waiting(random.Random(number), batches)
     assert min(seen[s] for s in ("candidates", "completed", "expired", "cancelled")) > 50, seen
     assert seen["rejected"] > 50, seen
 

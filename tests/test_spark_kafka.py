@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pytest
 from driver_process import Driver
 from rows_traces import random_trace
+from seeds import seed
 from stream_driver import QUICK_JVM
 from stream_traces import arrivals
 from test_one_answer import answer_of_tables, differs
@@ -148,16 +148,14 @@ def read(cluster: Cluster, count: int) -> list[dict[str, Any]]:
 def test_topics_to_a_topic_exact_and_killed_on_the_way(
     cluster: Cluster, connector: list[str], tmp_path: Path
 ) -> None:
-    seed = int(os.environ.get("SOJOURN_SEED", random.randrange(10**6)))
-    print(f"SOJOURN_SEED={seed}")
-    rng = random.Random(seed)
+    rng = random.Random(seed())
     trace = random_trace(
-        seed, 5000, span_ms=SPAN_MS, extremes=False, ties_by_arrival=False, until=False
+        seed(), 5000, span_ms=SPAN_MS, extremes=False, ties_by_arrival=False, until=False
     )
     resolved = replay.resolve(*trace.tables())
     expected = answer_of_tables(resolved.outcomes, pa.table({}), resolved.rejected)
     stream = Stream(cluster, connector, tmp_path)
-    chunks = arrivals(trace, CHUNKS, 190, seed)
+    chunks = arrivals(trace, CHUNKS, 190, seed())
     for number, chunk in enumerate(chunks):
         send(cluster, chunk)
         if number == CHUNKS // 2:

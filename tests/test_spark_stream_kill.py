@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 import time
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from driver_process import Driver
 from rows_traces import Row, Trace, random_trace
+from seeds import seed
 from stream_traces import arrivals, write_arrivals
 from test_one_answer import answer_of_tables, differs
 
@@ -99,20 +99,16 @@ def without(trace: Trace, late: list[tuple[str, Row]]) -> Trace:
 
 @pytest.mark.usefixtures("java")
 def test_killed_three_times_every_operation_ends_once(tmp_path: Path) -> None:
-    seed = int(os.environ.get("SOJOURN_SEED", random.randrange(10**6)))
-    print(f"SOJOURN_SEED={seed}")
-    rng = random.Random(seed)
-    trace = random_trace(seed, 2000, extremes=False, ties_by_arrival=False, until=False)
+    rng = random.Random(seed())
+    trace = random_trace(seed(), 2000, extremes=False, ties_by_arrival=False, until=False)
     kill_often(tmp_path, trace, 9, 3, rng)
 
 
 @pytest.mark.nightly
 @pytest.mark.usefixtures("java")
 def test_killed_fifty_times_every_operation_ends_once(tmp_path: Path) -> None:
-    seed = int(os.environ.get("SOJOURN_SEED", random.randrange(10**6)))
-    print(f"SOJOURN_SEED={seed}")
-    rng = random.Random(seed)
+    rng = random.Random(seed())
     trace = random_trace(
-        seed, 20_000, span_ms=20_000, extremes=False, ties_by_arrival=False, until=False
+        seed(), 20_000, span_ms=20_000, extremes=False, ties_by_arrival=False, until=False
     )
     kill_often(tmp_path, trace, 100, 50, rng)
