@@ -19,6 +19,7 @@ import argparse
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -92,8 +93,12 @@ def served(folder: Path) -> Iterator[Target]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert process.stdout is not None
-            port = next(int(line.rpartition(":")[2]) for line in process.stdout if "http" in line)
-            yield Target(port, process.pid)
+            for line in process.stdout:
+                if found := re.search(r"http://[\d.]+:(\d+)", line):
+                    break
+            else:
+                raise RuntimeError("the service ended before it listened")
+            yield Target(int(found[1]), process.pid)
         finally:
             process.terminate()
             process.wait(30)

@@ -72,6 +72,23 @@ def test_the_outcomes_of_a_copy_go_on_where_they_were(tmp_path: Path) -> None:
     assert told == [(1, "a", 10), (2, "b", 50)]
 
 
+def test_a_compact_backup_is_smaller_and_has_the_same(tmp_path: Path) -> None:
+    clock = ManualClock(1_700_000_000_000)
+    with Purgatory(tmp_path / "waits.db", clock=clock, retention_ms=0) as waits:
+        waits.signal("k", 1)
+        waits.submit_many([(f"o{n}", [("k", 1)], 10, None, "", "x" * 1_000) for n in range(2_000)])
+        waits.submit("a", [("l", 1)], HOUR_MS)
+        for n in range(2, 6):  # batches, with which what is too old is removed
+            clock.advance(10)
+            waits.signal("k", n)
+        full = backup(tmp_path / "waits.db", tmp_path / "full.db")
+        compact = backup(tmp_path / "waits.db", tmp_path / "compact.db", compact=True)
+    assert compact < full
+    for name in ("full.db", "compact.db"):
+        with Purgatory(tmp_path / name, clock=clock) as copy:
+            assert (len(copy), copy.progress("k"), copy.last_outcome) == (1, 5, 2_000)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a child")
 def test_a_backup_after_a_crash_has_what_is_in_the_log(tmp_path: Path) -> None:
     child = os.fork()

@@ -65,11 +65,15 @@ def operation_fields(operation: Operation) -> dict[str, Any]:
         "status": operation.status,
         "submitted_ms": operation.submitted_ms,
         "deadline_ms": operation.deadline_ms,
+        "timeout_ms": operation.timeout_ms,
         "at_ms": operation.at_ms,
         "by_key": operation.by_key,
         "waited_ms": operation.waited_ms,
         "class": operation.class_,
         "number": operation.number,
+        "requires": [{"key": key, "offset": offset} for key, offset in operation.requires],
+        "needed": operation.needed,
+        "traceparent": operation.traceparent,
     }
     if isinstance(operation.payload, bytes):
         said["payload_base64"] = b64encode(operation.payload).decode()

@@ -34,19 +34,22 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("data", type=Path, metavar="DATA")
     parser.add_argument("target", type=Path, metavar="TARGET")
+    parser.add_argument(
+        "--compact", action="store_true", help="leave out free pages, which takes longer"
+    )
     parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
     if args.data.is_dir():
-        size = _copy_folder(args.data, args.target)
+        size = _copy_folder(args.data, args.target, args.compact)
     else:
-        size = backup(args.data, args.target)
+        size = backup(args.data, args.target, compact=args.compact)
     print(f"{args.target}: {size:,} bytes")
     return 0
 
 
-def _copy_folder(data: Path, target: Path) -> int:
+def _copy_folder(data: Path, target: Path, compact: bool) -> int:
     if not (data / _WAITS).is_file():
         raise NoSuchFile(f"{data} has no {_WAITS}; it is not the data of a service")
     if target.exists():
@@ -55,7 +58,7 @@ def _copy_folder(data: Path, target: Path) -> int:
     try:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True, mode=0o700)
-        size = backup(data / _WAITS, partial / _WAITS)
+        size = backup(data / _WAITS, partial / _WAITS, compact=compact)
         if (data / _WEBHOOKS).exists():  # written in one step, so always whole
             shutil.copy2(data / _WEBHOOKS, partial / _WEBHOOKS)
             sync(partial / _WEBHOOKS)

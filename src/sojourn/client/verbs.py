@@ -215,9 +215,12 @@ class Verbs:
         return position
 
     def behind(self, name: str) -> Steps[int]:
-        position = yield from self.position(name)
-        page = yield from self._page(position, 1)
-        return page.last - position
+        path = self._address.path("v1", "subscriptions", checked_name(name))
+        reply = yield from self._get(path)
+        if _is_not_found(reply):
+            return (yield from self._page(0, 1)).last
+        behind: int = self._read(reply)["behind"]
+        return behind
 
     def commit(self, name: str, number: int) -> Steps[None]:
         path = self._address.path("v1", "subscriptions", checked_name(name), "position")

@@ -83,7 +83,7 @@ def _submission(
 ) -> bytes:
     if isinstance(requires, Iterable) and not isinstance(requires, (str, bytes)):
         requires = list(requires)  # it is read twice
-    checked_submission(id, requires, timeout_ms, needed, class_, payload)
+    checked_submission(id, requires, timeout_ms, needed, class_, payload, traceparent)
     row: dict[str, Any] = {
         "id": id,
         "requires": [{"key": key, "offset": index(offset)} for key, offset in requires],
@@ -211,12 +211,12 @@ def read_operation(value: dict[str, Any]) -> Operation:
         [(each["key"], each["offset"]) for each in value["requires"]],
         value["timeout_ms"],
         value["needed"],
-        value.get("class") or "",
+        value["class"],
         payload,
-        value.get("traceparent"),
+        value["traceparent"],
         status=value["status"],
         submitted_ms=value["submitted_ms"],
-        at_ms=value.get("at_ms"),
-        by_key=value.get("by_key"),
-        number=value.get("number"),
+        at_ms=value["at_ms"],
+        by_key=value["by_key"],
+        number=value["number"],
     )

@@ -23,8 +23,13 @@ from sojourn.durable.store import APPLICATION, FORMAT
 from sojourn.errors import BadFile, NoSuchFile, OutOfRange
 
 
-def backup(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> int:
-    """Copy the file to `target`, which must not exist; return how many bytes it has."""
+def backup(
+    path: str | os.PathLike[str], target: str | os.PathLike[str], *, compact: bool = False
+) -> int:
+    """Copy the file to `target`, which must not exist; return how many bytes it has.
+
+    With `compact` the copy has no free pages, which takes longer.
+    """
     source_path, target_path = Path(path), Path(target)
     if not source_path.is_file():
         raise NoSuchFile(f"there is no file {source_path}")
@@ -36,8 +41,11 @@ def backup(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> int:
             partial.unlink()
         with _connected(source_path, "ro") as source:
             _check_kind(source, source_path)
+            if compact:
+                source.execute("VACUUM INTO ?", (str(partial),))
             with _connected(partial, "rwc") as copy:
-                source.backup(copy)  # in one step, so as of one moment
+                if not compact:
+                    source.backup(copy)  # in one step, so as of one moment
                 # The copy is opened with a log again; until then it is one file.
                 copy.execute("PRAGMA journal_mode = DELETE")
                 _check_structure(copy, source_path)
