@@ -24,9 +24,10 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from test_metrics import FineClock
 
-from sojourn import DelayedOperation, ManualClock, Purgatory, SojournError, Timer, aio
+from sojourn import DelayedOperation, ManualClock, Purgatory, SojournError, Timer, aio, durable
 from sojourn.errors import Full, OutOfRange, WrongType
-from sojourn.metrics import Collector
+from sojourn.histogram import Histogram
+from sojourn.metrics import Collector, ServiceMetrics
 
 if TYPE_CHECKING:
     from conftest import FreshPython
@@ -251,11 +252,82 @@ def test_names_and_units_follow_the_conventions(purgatory: Purgatory) -> None:
         assert name.endswith(family.unit)
 
 
-def test_every_family_of_the_description_is_a_family_of_the_scrape() -> None:
+class Served:
+    """What a service tells of itself."""
+
+    name = "service"
+
+    def metrics(self) -> ServiceMetrics:
+        elapsed = Histogram()
+        elapsed.record_us(700)
+        route = {"route": "/v1/signals"}
+        return ServiceMetrics(
+            requests=[(route | {"method": "POST", "status": "201"}, 3)],
+            request=[(route, elapsed.snapshot())],
+            connections=2,
+            waiters=1,
+            streams=0,
+            webhook_outcomes=[({"subscription": "mail"}, 5)],
+            webhook_failures=[({"subscription": "mail"}, 1)],
+        )
+
+
+def test_every_family_of_the_description_is_a_family_of_the_scrape(tmp_path: Path) -> None:
     purgatory = Purgatory("orders", clock=ManualClock())
-    collector = Collector(purgatory, purgatory.timer)
-    described = [(f.name, f.type, f.documentation, f.unit) for f in collector.describe()]
-    assert described == [(f.name, f.type, f.documentation, f.unit) for f in collector.collect()]
+    served = Served()
+    with durable.Purgatory(tmp_path / "waits.db", clock=ManualClock()) as waits:
+        waits.signal("k", 1)
+        waits.submit("a", [("k", 1)], 10)
+        waits.subscription("mail").commit(0)
+        collector = Collector(purgatory, purgatory.timer, waits, served)
+        described = [(f.name, f.type, f.documentation, f.unit) for f in collector.describe()]
+        collected = [(f.name, f.type, f.documentation, f.unit) for f in collector.collect()]
+        assert described == collected
+
+
+def test_a_durable_purgatory_is_counted_from_when_it_is_added(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with durable.Purgatory(tmp_path / "waits.db", clock=clock) as waits:
+        waits.submit("before", [("k", 9)], 10)
+        collector = Collector()
+        collector.add(waits, "waits")
+        waits.submit("a", [("k", 1)], 600)
+        waits.submit("b", [("k", 2)], 20)
+        waits.submit("c", [("k", 2)], 600)
+        waits.signal("k", 1)
+        waits.cancel("c")
+        clock.advance(100)
+        mail = waits.subscription("mail")
+        mail.commit(1)
+        found = series(scrape(collector).values())
+
+        def value(name: str, **labels: str) -> float:
+            return found[
+                f"sojourn_durable_{name}", frozenset({"durable": "waits", **labels}.items())
+            ]
+
+        assert value("waiting") == 0
+        assert value("submissions_total") == 3
+        assert value("signals_total") == 1
+        ends = {s: value("outcomes_total", status=s) for s in ("completed", "expired", "cancelled")}
+        assert ends == {"completed": 1, "expired": 2, "cancelled": 1}
+        assert value("waited_seconds_count") == 4
+        assert value("lateness_seconds_count") == 2
+        assert value("lag", subscription="mail") == 3
+        assert value("file_bytes") == waits.file_bytes > 0
+        assert value("commit_seconds_count") >= 5
+        collector.remove(waits)
+        assert scrape(collector) == {}
+
+
+def test_a_service_tells_its_requests_by_route(tmp_path: Path) -> None:
+    served = Served()
+    found = series(scrape(Collector(served)).values())
+    labels = {"service": "service", "route": "/v1/signals"}
+    counted = frozenset({**labels, "method": "POST", "status": "201"}.items())
+    assert found["sojourn_service_requests_total", counted] == 3
+    assert found["sojourn_service_request_seconds_sum", frozenset(labels.items())] == 0.0007
+    assert b"sojourn_service_connections" in Collector(served).text()
 
 
 def test_a_scrape_may_ask_for_some_names_only(purgatory: Purgatory) -> None:
@@ -463,7 +535,7 @@ def test_a_name_that_would_break_the_page_is_refused() -> None:
 
 @pytest.mark.parametrize("source", [None, "orders", Purgatory, [], 1])
 def test_what_has_no_numbers_is_refused(source: Any) -> None:
-    with pytest.raises(WrongType, match=r"a source must be a Purgatory, a Timer or a kafka\.Clu"):
+    with pytest.raises(WrongType, match=r"a source must be a Purgatory, a Timer, a kafka\.Cl"):
         Collector(source)
 
 
@@ -573,7 +645,8 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import REGISTRY
 from sojourn import Purgatory
-from sojourn.metrics import Collector
+from sojourn.histogram import Histogram
+from sojourn.metrics import Collector, ServiceMetrics
 
 reader = InMemoryMetricReader()
 set_meter_provider(MeterProvider([reader]))
@@ -601,7 +674,8 @@ def test_a_package_that_is_missing_is_named_with_the_remedy(
 import sys
 sys.modules["{package}"] = None
 from sojourn import Purgatory
-from sojourn.metrics import Collector
+from sojourn.histogram import Histogram
+from sojourn.metrics import Collector, ServiceMetrics
 
 purgatory = Purgatory()
 Collector(purgatory).{verb}()

@@ -1,6 +1,6 @@
 """The numbers of purgatories, timers and Kafka clusters, for Prometheus and OpenTelemetry.
 
-    collector = metrics.Collector(purgatory, timer, cluster)
+    collector = metrics.Collector(purgatory, timer, cluster, durable_purgatory)
     collector.register()         # Prometheus reads them at every scrape
     collector.observe()          # OpenTelemetry reads them at every collection
 
@@ -26,12 +26,14 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import sojourn.aio
 from sojourn.errors import OutOfRange, WrongType
+from sojourn.histogram import Histogram
 from sojourn.purgatory import Purgatory
 from sojourn.timer import Timer
 
@@ -40,39 +42,44 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
+    import sojourn.durable
+    from sojourn.durable.answers import News
     from sojourn.histogram import HistogramSnapshot
     from sojourn.kafka import Cluster
-    from sojourn.purgatory import PurgatoryMetrics
 
-    Source = Purgatory | Timer | sojourn.aio.Purgatory | sojourn.aio.Timer | Cluster
+    Source: TypeAlias = (
+        "Purgatory | Timer | sojourn.aio.Purgatory | sojourn.aio.Timer | Cluster"
+        " | sojourn.durable.Purgatory | Served"
+    )
 
 _PURGATORIES = Purgatory, sojourn.aio.Purgatory
 _TIMERS = Timer, sojourn.aio.Timer
 
 
 class Collector:
-    """Exports the numbers of the sources: purgatories, timers and Kafka clusters.
+    """Exports the numbers of the sources: purgatories, timers, clusters and durable purgatories.
 
     Sources are held weakly: one that nobody else holds is no longer exported. Each has a name,
-    which becomes a label; two purgatories, timers or clusters of one name are refused. Nothing
-    is counted here and no lock of a source is taken. Every method may be called from any thread.
+    which becomes a label; two of one kind and name are refused. No lock of a source is taken. What
+    a durable purgatory does is counted from when it is added. Every method: any thread.
     """
 
     def __init__(self, *sources: Source) -> None:
         self._lock = threading.RLock()  # held to change the sources; a finaliser may do that too
         self._sources: dict[tuple[_Kind, str], weakref.ref[Any]] = {}  # replaced, never changed
+        self._counts: dict[int, _DurableCounts] = {}  # by the id() of a durable purgatory
         for source in sources:
             self.add(source)
 
     def add(self, source: Source, name: str | None = None) -> None:
         """Export this source too, under its own name unless another is given.
 
-        A cluster's own name is its id, which is new each time. A source that is exported
-        already is renamed.
+        A cluster's own name is its id, which is new each time; a durable purgatory's is the path
+        of its file. A source that is exported already is renamed.
         """
         kind = _kind(source)
         if name is None:
-            name = str(source.id if kind == "cluster" else source.name)  # type: ignore[union-attr]
+            name = str(getattr(source, _OWN_NAMES.get(kind, "name")))
         key = kind, _checked_name(name)
         with self._lock:
             if self._is_taken(key, source):
@@ -82,7 +89,10 @@ class Collector:
                     f"a {kind} named {name!r} is exported already; give each {kind} a name of its "
                     "own, here with add(…, name=…), or remove() the other first"
                 )
+            counts = self._counts.pop(id(source), None)
             self.remove(source)
+            if kind == "durable":
+                self._counts[id(source)] = counts or _DurableCounts(source)
             self._sources = {**self._sources, key: weakref.ref(source)}
 
     def remove(self, source: Source) -> None:
@@ -91,6 +101,9 @@ class Collector:
             self._sources = {
                 key: weakref.ref(other) for key, other in self._living() if other is not source
             }
+            counts = self._counts.pop(id(source), None)
+            if counts is not None:
+                counts.stop()
 
     def register(self, registry: CollectorRegistry | None = None) -> None:
         """Have Prometheus read the numbers: from this registry, or else the default one.
@@ -131,11 +144,18 @@ class Collector:
                     description=number.help,
                 )
 
+    def text(self) -> bytes:
+        """The numbers in Prometheus' text format, for a page of your own."""
+        prometheus = _prometheus()
+        registry = prometheus.CollectorRegistry()
+        registry.register(self)
+        return prometheus.generate_latest(registry)  # type: ignore[no-any-return]
+
     # What a Prometheus registry calls.
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric family that has samples, with the numbers of this moment."""
-        readings = list(self._read("purgatory", "timer"))
+        readings = list(self._read("purgatory", "timer", "durable", "service"))
         for number in _NUMBERS:
             samples = list(number.values(readings))
             if samples:
@@ -181,7 +201,15 @@ class Collector:
             for member, labels in members:
                 of = _kind(member)
                 if of in kinds:
-                    yield _Reading(of, labels, _metrics(member))
+                    yield _Reading(of, labels, self._metrics(member))
+
+    def _metrics(self, source: Any) -> Any:
+        if isinstance(source, _PURGATORIES):
+            return source.metrics()
+        if isinstance(source, _TIMERS):
+            return _TimerMetrics(len(source), source.errors)
+        counts = self._counts.get(id(source))
+        return source.metrics() if counts is None else counts.read(source)
 
     def _observer(
         self, number: _Number, part: str
@@ -204,7 +232,10 @@ class Collector:
         return observe
 
 
-_Kind = Literal["purgatory", "timer", "cluster"]
+_Kind = Literal["purgatory", "timer", "cluster", "durable", "service"]
+_OWN_NAMES = {"cluster": "id", "durable": "path"}  # where the name is; else in `name`
+
+Labelled = list[tuple[dict[str, str], Any]]  #: the values of one number, with more labels
 
 
 class _Reading(NamedTuple):
@@ -239,14 +270,19 @@ class _Number:
             "counter": core.CounterMetricFamily,
             "histogram": core.HistogramMetricFamily,
         }[self.kind]
-        unit = "seconds" if self.unit == "s" else ""
+        unit = {"s": "seconds", "By": "bytes"}.get(self.unit, "")
         return family(f"sojourn_{self.of}_{self.field}", self.help, labels=labels, unit=unit)
 
     def values(self, readings: Iterable[_Reading]) -> Iterator[tuple[dict[str, str], Any]]:
         """The labels and the value in each reading of its kind."""
         for of, labels, metrics in readings:
             if of == self.of:
-                yield labels, getattr(metrics, self.field)
+                value = getattr(metrics, self.field)
+                if isinstance(value, list):
+                    for more, each in value:
+                        yield labels | more, each
+                else:
+                    yield labels, value
 
     def buckets(self, histogram: HistogramSnapshot) -> list[tuple[str, int]]:
         """The `le` of each bucket, in seconds, and how many durations did not exceed it."""
@@ -315,6 +351,57 @@ _NUMBERS = (
     ),
     _Number("timer", "waiting", "gauge", "{task}", "Tasks waiting now."),
     _Number("timer", "errors", "counter", "{error}", "Tasks that raised."),
+    _Number("durable", "waiting", "gauge", "{operation}", "Operations waiting now."),
+    _Number("durable", "file", "gauge", "By", "Size of the file, with its log."),
+    _Number("durable", "submissions", "counter", "{operation}", "Operations that were accepted."),
+    _Number("durable", "signals", "counter", "{signal}", "Signals that moved their key."),
+    _Number("durable", "commands", "counter", "{command}", "Commands that were asked for."),
+    _Number("durable", "outcomes", "counter", "{operation}", "Operations that ended, by status."),
+    _Number(
+        "durable",
+        "commit",
+        "histogram",
+        "s",
+        "Time to put a batch on disk.",
+        range(6, 25),  # 63 us to 17 s
+    ),
+    _Number(
+        "durable",
+        "lateness",
+        "histogram",
+        "s",
+        "Time from an operation's deadline until its expiry was on disk.",
+        range(10, 25),  # 1 ms to 17 s
+    ),
+    _Number(
+        "durable",
+        "waited",
+        "histogram",
+        "s",
+        "Time from an operation's submission until it ended.",
+        range(10, 38),  # 1 ms to 38 h
+    ),
+    _Number(
+        "durable", "lag", "gauge", "{outcome}", "Outcomes that a subscription has not committed."
+    ),
+    _Number("service", "requests", "counter", "{request}", "Requests by route and status."),
+    _Number(
+        "service",
+        "request",
+        "histogram",
+        "s",
+        "Time to answer a request, without the wait that it asked for in long polls and streams.",
+        range(6, 25),  # 63 us to 17 s
+    ),
+    _Number("service", "connections", "gauge", "{connection}", "Connections that are open."),
+    _Number("service", "waiters", "gauge", "{request}", "Requests in a long poll now."),
+    _Number("service", "streams", "gauge", "{stream}", "Event streams that are open."),
+    _Number(
+        "service", "webhook_outcomes", "counter", "{outcome}", "Outcomes that webhooks have taken."
+    ),
+    _Number(
+        "service", "webhook_failures", "counter", "{request}", "POSTs that a webhook did not take."
+    ),
 )
 
 
@@ -323,10 +410,82 @@ class _TimerMetrics(NamedTuple):
     errors: int
 
 
-def _metrics(source: Any) -> PurgatoryMetrics | _TimerMetrics:
-    if isinstance(source, _PURGATORIES):
-        return source.metrics()
-    return _TimerMetrics(len(source), source.errors)
+class ServiceMetrics(NamedTuple):
+    """What a service tells of itself; see `Served`."""
+
+    requests: Labelled
+    request: Labelled
+    connections: int
+    waiters: int
+    streams: int
+    webhook_outcomes: Labelled
+    webhook_failures: Labelled
+
+
+class Served(Protocol):
+    """A source of a service's numbers."""
+
+    name: str
+
+    def metrics(self) -> ServiceMetrics: ...
+
+
+class _DurableMetrics(NamedTuple):
+    waiting: int
+    file: int
+    submissions: int
+    signals: int
+    commands: int
+    outcomes: Labelled
+    commit: HistogramSnapshot
+    lateness: HistogramSnapshot
+    waited: HistogramSnapshot
+    lag: Labelled
+
+
+class _DurableCounts:
+    """What a durable purgatory has done since it was added."""
+
+    def __init__(self, purgatory: Any) -> None:
+        self._submissions = self._signals = self._commands = 0
+        self._outcomes = Counter({"completed": 0, "expired": 0, "cancelled": 0})
+        self._commit = Histogram()
+        self._lateness = Histogram()
+        self._waited = Histogram()
+        self.stop: Callable[[], None] = purgatory.listen(self._on_news)
+
+    def _on_news(self, news: News) -> None:
+        """On the writer's thread, the only one that records."""
+        self._submissions += news.submissions
+        self._signals += news.signals
+        self._commands += news.commands
+        self._commit.record_us(int(news.commit_ms * 1000))
+        if news.outcomes:
+            waited, lateness = self._waited.record_us, self._lateness.record_us
+            for outcome in news.outcomes:
+                status, at_ms = outcome.status, outcome.at_ms or 0
+                self._outcomes[status] += 1
+                waited((at_ms - outcome.submitted_ms) * 1000)
+                if status == "expired":
+                    lateness((news.time_ms - at_ms) * 1000)
+
+    def read(self, purgatory: Any) -> _DurableMetrics:
+        last = purgatory.last_outcome
+        return _DurableMetrics(
+            len(purgatory),
+            purgatory.file_bytes,
+            self._submissions,
+            self._signals,
+            self._commands,
+            [({"status": status}, count) for status, count in self._outcomes.items()],
+            self._commit.snapshot(),
+            self._lateness.snapshot(),
+            self._waited.snapshot(),
+            [
+                ({"subscription": name}, last - position)
+                for name, position in purgatory.subscriptions().items()
+            ],
+        )
 
 
 def _kind(source: object) -> _Kind:
@@ -336,7 +495,15 @@ def _kind(source: object) -> _Kind:
         return "timer"
     if hasattr(source, "purgatories"):  # importing Cluster to ask would need sojourn[kafka]
         return "cluster"
-    raise WrongType(f"a source must be a Purgatory, a Timer or a kafka.Cluster, got {source!r}")
+    if not isinstance(source, type):
+        if hasattr(source, "file_bytes"):
+            return "durable"
+        if hasattr(source, "metrics") and hasattr(source, "name"):
+            return "service"
+    raise WrongType(
+        "a source must be a Purgatory, a Timer, a kafka.Cluster or a durable.Purgatory, "
+        f"got {source!r}"
+    )
 
 
 def _checked_name(name: object) -> str:

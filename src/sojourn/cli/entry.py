@@ -22,6 +22,7 @@ from sojourn.cli import (
     replay,
     report,
     sample,
+    serve,
     signal,
     stream,
     submit,
@@ -35,6 +36,7 @@ examples:
   sojourn sample shop                                 # half a million operations, two days
   sojourn replay shop/operations shop/signals --cancels shop/cancels --out answers --report
   sojourn report answers -o report.html
+  sojourn serve waits                                 # durable waits over HTTP, on port 8080
   sojourn kafka --brokers 3 --port 9092               # a cluster to test Kafka clients with
   sojourn submit order-7 --require order-7/paid --timeout 30min   # into a service, on disk
   sojourn outcomes --follow                           # how what waits in a service ends
@@ -84,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         "--traceback", action="store_true", help="show where in the program an error arose"
     )
     commands = parser.add_subparsers(metavar="command", required=True)
-    for command in (sample, replay, stream, report, kafka):
+    for command in (sample, replay, stream, report, serve, kafka):
         command.add_parser(commands)
     for command in (submit, signal, cancel, get, outcomes, backup):
         command.add_parser(commands)
@@ -112,6 +114,10 @@ def _what_to_install(error: ImportError) -> SojournError:
         "rich": "cli",
         "kio": "kafka",
         "httpx": "client",
+        "starlette": "service",
+        "uvicorn": "service",
+        "msgspec": "service",
+        "prometheus_client": "service",
     }
     if missing not in extras:
         return SojournError(str(error))

@@ -395,6 +395,11 @@ class Subscription:
         self._cursor = max(self._cursor, number)
         return Request(position=(self.name, number))
 
+    def remove(self) -> None:
+        """Forget the position; a subscription of this name would begin at the oldest again."""
+        self._purgatory.send(Request(position=(self.name, None))).result()
+        self._cursor = 0
+
     @property
     def cursor(self) -> int:
         """The number of the last outcome that was read."""

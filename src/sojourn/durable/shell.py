@@ -56,13 +56,13 @@ class Request:
         signals: list[tuple[str, int]] | None = None,
         submissions: list[Submission] | None = None,
         cancels: list[str] | None = None,
-        position: tuple[str, int] | None = None,
+        position: tuple[str, int | None] | None = None,
         keeper: tuple[str, int | None] | None = None,
     ) -> None:
         self.signals = signals or []
         self.submissions = submissions or []
         self.cancels = cancels or []
-        self.position = position  # of a subscription
+        self.position = position  # of a subscription; None removes it
         self.keeper = keeper  # a position in the journal; None removes it
         self.future: Future[list[Answer]] = Future()
 
@@ -205,7 +205,8 @@ class Shell(Driven):
         self._retry_ms = 0
         self.write_error = None
         if positions.subscriptions:
-            self.positions = {**self.positions, **positions.subscriptions}
+            moved = {**self.positions, **positions.subscriptions}
+            self.positions = {name: at for name, at in moved.items() if at is not None}
         self._tell(plan)
         if self._listeners and (len(plan) or len(batch)):
             self._call_listeners(plan, len(batch), commit_ms)

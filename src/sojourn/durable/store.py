@@ -139,8 +139,8 @@ class Keeper(NamedTuple):
 class Positions(NamedTuple):
     """New positions, to be written with a batch."""
 
-    subscriptions: dict[str, int]  # numbers of outcomes by name
-    keepers: dict[str, int | None]  # numbers of batches by name; None removes one
+    subscriptions: dict[str, int | None]  # numbers of outcomes by name; None removes one
+    keepers: dict[str, int | None]  # numbers of batches, likewise
 
     def __bool__(self) -> bool:
         return bool(self.subscriptions or self.keepers)
@@ -406,6 +406,9 @@ class Store:
             return self._keepers
         execute = self._writer.execute
         for name, number in positions.subscriptions.items():
+            if number is None:
+                execute("DELETE FROM subscriptions WHERE name = ?", (name,))
+                continue
             row = (name, number, time_ms)
             execute(
                 "INSERT OR REPLACE INTO subscriptions VALUES (?, ?, ?, ?)",

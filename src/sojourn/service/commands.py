@@ -1,0 +1,228 @@
+"""Commands: submits, signals and cancels, one or many in a request.
+
+One row in, one answer out, with a status that fits. An array in, {"answers": […]} out, each row
+answered for itself: one that is wrong is refused, the others go on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.requests import Request as HttpRequest
+
+from sojourn.durable import Answer
+from sojourn.durable.records import Submission, checked_id, checked_signal, checked_submission
+from sojourn.durable.shell import Request
+from sojourn.errors import SojournError
+from sojourn.service import bodies
+from sojourn.service.errors import Refusal, refusal_of
+from sojourn.service.limits import Limits
+from sojourn.service.replies import Reply, encode
+from sojourn.service.wire import (
+    AnswerOut,
+    Cancel,
+    Rows,
+    Signal,
+    Submit,
+    bad_row,
+    is_many,
+    operation_out,
+)
+
+Row = TypeVar("Row", bound=msgspec.Struct)
+
+_STATUS = {"accepted": 201, "duplicate": 200, "unchanged": 200, "ended": 200, "unknown": 404}
+_TRACEPARENT = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+_SUBMITS = Rows(Submit)
+_SIGNALS = Rows(Signal)
+_CANCELS = Rows(Cancel)
+
+
+async def submit(request: HttpRequest) -> Reply:
+    """POST /v1/operations."""
+    limits: Limits = request.app.state.service.settings.limits
+    body = await bodies.read(request, limits.body_bytes)
+    if is_many(body):
+        return await _send_many(request, body, _SUBMITS, _submission, _to_submit)
+    row = _SUBMITS.one(body)
+    if row.traceparent is None:
+        row.traceparent = _traceparent(request)
+    return await _send_one(request, _to_submit([_submission(row, limits)]))
+
+
+async def signal(request: HttpRequest) -> Reply:
+    """POST /v1/signals."""
+    limits: Limits = request.app.state.service.settings.limits
+    body = await bodies.read(request, limits.body_bytes)
+    if is_many(body):
+        return await _send_many(request, body, _SIGNALS, _signal, _to_signal)
+    return await _send_one(request, _to_signal([_signal(_SIGNALS.one(body), limits)]))
+
+
+async def cancel(request: HttpRequest) -> Reply:
+    """POST /v1/cancels."""
+    limits: Limits = request.app.state.service.settings.limits
+    body = await bodies.read(request, limits.body_bytes)
+    if is_many(body):
+        return await _send_many(request, body, _CANCELS, _cancel, _to_cancel)
+    return await _send_one(request, _to_cancel([_cancel(_CANCELS.one(body), limits)]))
+
+
+async def _send_one(request: HttpRequest, command: Request) -> Reply:
+    (answer,) = await request.app.state.service.sender.send(command)
+    if answer.error is not None:
+        raise refusal_of(answer.error)
+    return Reply(_STATUS[answer.verdict], encode(_answer_out(answer)))
+
+
+async def _send_many(
+    request: HttpRequest,
+    body: bytes,
+    decoder: Rows[Row],
+    check: Callable[[Row, Limits], Any],
+    command: Callable[[list[Any]], Request],
+) -> Reply:
+    service = request.app.state.service
+    limits: Limits = service.settings.limits
+    good: list[Any] = []
+    refused: dict[int, AnswerOut] = {}
+    for at, row in enumerate(decoder.many(body, limits)):
+        try:
+            if isinstance(row, Refusal):
+                raise row
+            good.append(check(row, limits))
+        except (Refusal, SojournError) as error:
+            refused[at] = _refused(error)
+    answers: list[AnswerOut] = []
+    if good:
+        answers = [_answer_out(each) for each in await service.sender.send(command(good))]
+    for at, answer in refused.items():
+        answers.insert(at, answer)
+    return Reply(200, encode({"answers": answers}))
+
+
+def _answer_out(answer: Answer) -> AnswerOut:
+    if answer.error is not None:
+        return _refused(answer.error)
+    operation = answer.operation
+    return AnswerOut(
+        answer.verdict, answer.at_ms, None if operation is None else operation_out(operation)
+    )
+
+
+def _refused(error: Refusal | SojournError) -> AnswerOut:
+    refusal = error if isinstance(error, Refusal) else refusal_of(error)
+    return AnswerOut("refused", error=refusal.as_dict())
+
+
+# Rows become what the purgatory takes.
+
+
+def _to_submit(submissions: list[Submission]) -> Request:
+    return Request(submissions=submissions)
+
+
+def _to_signal(signals: list[tuple[str, int]]) -> Request:
+    return Request(signals=signals)
+
+
+def _to_cancel(ids: list[str]) -> Request:
+    return Request(cancels=ids)
+
+
+def _submission(row: Submit, limits: Limits) -> Submission:
+    check_id(row.id, limits)
+    if len(row.requires) > limits.requirements:
+        raise Refusal(
+            400,
+            "too_many_requirements",
+            f"{len(row.requires)} requirements; {limits.requirements} are taken "
+            "(limit requirements)",
+            found=len(row.requires),
+            do="wait for fewer keys, or let one signal stand for several",
+        )
+    requires = []
+    for requirement in row.requires:
+        check_key(requirement.key, limits)
+        requires.append((requirement.key, requirement.offset))
+    return checked_submission(
+        row.id,
+        requires,
+        row.timeout_ms,
+        row.needed,
+        row.class_ or "",
+        _payload(row, limits),
+        row.traceparent,
+    )
+
+
+def _payload(row: Submit, limits: Limits) -> Any:
+    written = memoryview(row.payload)
+    payload = row.payload_base64
+    if payload is not None and written:
+        raise bad_row("a row has either payload or payload_base64, not both")
+    size = len(written) if payload is None else len(payload)
+    if size > limits.payload_bytes:
+        raise Refusal(
+            400,
+            "payload_too_large",
+            f"the payload has {size} bytes; {limits.payload_bytes} are taken (limit payload_bytes)",
+            found=size,
+            do="keep it elsewhere, and its address here",
+        )
+    if payload is not None or not written:
+        return payload
+    try:
+        return msgspec.json.decode(written)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise bad_row(f"the payload cannot be read as JSON: {error}") from None
+
+
+def _signal(row: Signal, limits: Limits) -> tuple[str, int]:
+    check_key(row.key, limits)
+    return checked_signal(row.key, row.offset)
+
+
+def _cancel(row: Cancel, limits: Limits) -> str:
+    check_id(row.id, limits)
+    return checked_id(row.id)
+
+
+def check_id(id: str, limits: Limits) -> None:
+    """Refuse an id that is too long."""
+    if 4 * len(id) > limits.id_bytes and (size := _size(id)) > limits.id_bytes:
+        raise Refusal(
+            400,
+            "id_too_long",
+            f"the id has {size} bytes; {limits.id_bytes} are taken (limit id_bytes)",
+            found=size,
+            do="use a shorter id",
+        )
+
+
+def check_key(key: str, limits: Limits) -> None:
+    """Refuse a key that is too long."""
+    if 4 * len(key) > limits.key_bytes and (size := _size(key)) > limits.key_bytes:
+        raise Refusal(
+            400,
+            "key_too_long",
+            f"the key has {size} bytes; {limits.key_bytes} are taken (limit key_bytes)",
+            found=size,
+            do="use a shorter key",
+        )
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
+
+
+def _traceparent(request: HttpRequest) -> str | None:
+    """The header, if it is one: a broken one is no error, says W3C."""
+    for name, value in request.scope["headers"]:
+        if name == b"traceparent":
+            return value.decode() if _TRACEPARENT.fullmatch(value) else None
+    return None
