@@ -259,7 +259,7 @@ class Served:
 
     def metrics(self) -> ServiceMetrics:
         elapsed = Histogram()
-        elapsed.record_us(700)
+        elapsed.record(700)
         route = {"route": "/v1/signals"}
         return ServiceMetrics(
             requests=[(route | {"method": "POST", "status": "201"}, 3)],

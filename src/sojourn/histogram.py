@@ -66,6 +66,10 @@ class Histogram:
             octave += 8
         self._counts[octave + us] += 1
 
+    def record(self, us: int) -> None:
+        """`record_us`, for modules that are not compiled."""
+        self.record_us(us)
+
     def snapshot(self) -> HistogramSnapshot:
         """Return what was recorded so far."""
         return HistogramSnapshot(

@@ -459,9 +459,9 @@ class _DurableCounts:
         self._submissions += news.submissions
         self._signals += news.signals
         self._commands += news.commands
-        self._commit.record_us(int(news.commit_ms * 1000))
+        self._commit.record(int(news.commit_ms * 1000))
         if news.outcomes:
-            waited, lateness = self._waited.record_us, self._lateness.record_us
+            waited, lateness = self._waited.record, self._lateness.record
             for outcome in news.outcomes:
                 status, at_ms = outcome.status, outcome.at_ms or 0
                 self._outcomes[status] += 1

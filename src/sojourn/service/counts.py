@@ -34,7 +34,7 @@ class Counts:
             histogram = self._elapsed.get(route)
             if histogram is None:
                 histogram = self._elapsed[route] = Histogram()
-            histogram.record_us(int(elapsed_s * 1_000_000))
+            histogram.record(int(elapsed_s * 1_000_000))
 
     def start(self) -> None:
         """Count what the purgatory does, too."""
