@@ -19,6 +19,7 @@ import sojourn.aio
 import sojourn.client
 import sojourn.durable
 import sojourn.errors
+import sojourn.history
 import sojourn.kafka
 import sojourn.metrics
 import sojourn.replay
@@ -50,7 +51,8 @@ def blocks(name: str) -> list[Any]:
     + blocks("docs/operating.md")
     + blocks("docs/data.md")
     + blocks("docs/metrics.md")
-    + blocks("docs/durable.md"),
+    + blocks("docs/durable.md")
+    + blocks("docs/history.md"),
 )
 def test_the_code_on_the_page_runs(
     code: str,
@@ -125,6 +127,7 @@ def sections() -> dict[str, str]:
         sojourn.client,
         sojourn.durable,
         sojourn.errors,
+        sojourn.history,
         sojourn.metrics,
         sojourn.replay,
         sojourn.spark,

@@ -26,6 +26,7 @@ from sojourn.cli import (
     signal,
     stream,
     submit,
+    verify,
 )
 from sojourn.errors import SojournError
 
@@ -88,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="command", required=True)
     for command in (sample, replay, stream, report, serve, kafka):
         command.add_parser(commands)
-    for command in (submit, signal, cancel, get, outcomes, backup):
+    for command in (submit, signal, cancel, get, outcomes, backup, verify):
         command.add_parser(commands)
     return parser
 

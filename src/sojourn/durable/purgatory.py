@@ -313,6 +313,11 @@ class Purgatory:
         return self._store.keepers
 
     @property
+    def is_by_hand(self) -> bool:
+        """Whether it is on a `ManualClock`: no thread, and callers carry out what they ask for."""
+        return self._writer is None
+
+    @property
     def last_batch(self) -> int:
         """The number of the last batch; 0 if there is none."""
         self._open_shell()

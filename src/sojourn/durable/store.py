@@ -47,7 +47,7 @@ from sojourn.durable.records import (
     write_parked,
     write_progress,
 )
-from sojourn.errors import BadFile, Missed, SojournError
+from sojourn.errors import BadFile, Missed, NoSuchFile, SojournError
 
 APPLICATION = 0x534F4A57  # "SOJW"
 FORMAT = 1
@@ -187,7 +187,8 @@ class Store:
                 self._writer.close()
                 raise
 
-    def _open(self, fresh: bool) -> None:
+    def _check_kind(self) -> bool:
+        """See that it is a file of ours, or a new one; say whether it has tables."""
         execute = self._writer.execute
         (application,) = execute("PRAGMA application_id").fetchone()
         (version,) = execute("PRAGMA user_version").fetchone()
@@ -201,6 +202,11 @@ class Store:
                 f"{self.path} has format {version}, and this version of sojourn reads up to "
                 f"{FORMAT}; use the newer sojourn that wrote it"
             )
+        return bool(tables)
+
+    def _open(self, fresh: bool) -> None:
+        execute = self._writer.execute
+        tables = self._check_kind()
         (mode,) = execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise BadFile(
@@ -699,6 +705,53 @@ def _outcome_row(operation: Operation, told_ms: int) -> tuple[Any, ...]:
         operation.content,
     )
     return (*row, checksum_of(*row))
+
+
+class OutcomesReader(Store):
+    """Reads the outcomes of a file beside the process that has it open, and changes nothing."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._reading = threading.Lock()
+        if not Path(self.path).is_file():
+            raise NoSuchFile(f"there is no file {self.path}; give the one of a durable purgatory")
+        with self._naming("opening it"):
+            name = f"{Path(self.path).absolute().as_uri()}?mode=ro"
+            self._reader = self._writer = sqlite3.connect(name, uri=True, isolation_level=None)
+            try:
+                self._check_kind()
+            except BaseException:
+                self._reader.close()
+                raise
+
+    def numbers(self) -> tuple[int, int]:
+        """Return the numbers of the oldest and the newest outcome that are there.
+
+        If there is none, the oldest is one more than the newest.
+        """
+        with self._naming("reading outcomes"):
+            oldest, newest = self._reader.execute(
+                "SELECT min(number), max(number) FROM outcomes"
+            ).fetchone()
+            if oldest is None:
+                (newest,) = self._reader.execute(
+                    "SELECT max(last_outcome) FROM (SELECT last_outcome FROM journal "
+                    "UNION ALL SELECT last_outcome FROM snapshots)"
+                ).fetchone()
+                newest = newest or 0
+                oldest = newest + 1
+        return oldest, newest
+
+    def journal_readers(self) -> dict[str, int]:
+        """How far readers of the journal have come, by name."""
+        with self._naming("reading keepers"):
+            return {name: keeper.batch for name, keeper in self._read_keepers().items()}
+
+    def __enter__(self) -> OutcomesReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
 
 
 def _nothing() -> None:

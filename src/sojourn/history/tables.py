@@ -1,0 +1,185 @@
+"""The tables of a history: their columns, and rows on their way from the journal to a file.
+
+    operations  id, submitted_ms, timeout_ms, requires, needed  class, payload, traceparent
+    signals     key, offset, at_ms
+    cancels     id, at_ms
+    outcomes    id, status, at_ms, by_key, waited_ms            number, submitted_ms, told_ms, class
+    forgotten   key, at_ms
+
+The columns on the left are those of `sojourn.replay`; the others pass through it. A payload that
+is bytes is in `payload_bytes`, any other in `payload`, as JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from sojourn.durable import Operation
+
+OPERATIONS, SIGNALS, CANCELS = "operations", "signals", "cancels"
+OUTCOMES, FORGOTTEN = "outcomes", "forgotten"
+
+REQUIREMENT = pa.struct([("key", pa.string()), ("offset", pa.int64())])
+
+SCHEMAS = {
+    OPERATIONS: pa.schema(
+        [
+            ("id", pa.string()),
+            ("submitted_ms", pa.int64()),
+            ("timeout_ms", pa.int64()),
+            ("requires", pa.list_(REQUIREMENT)),
+            ("needed", pa.int32()),
+            ("class", pa.string()),
+            ("payload", pa.string()),
+            ("payload_bytes", pa.binary()),
+            ("traceparent", pa.string()),
+        ]
+    ),
+    SIGNALS: pa.schema([("key", pa.string()), ("offset", pa.int64()), ("at_ms", pa.int64())]),
+    CANCELS: pa.schema([("id", pa.string()), ("at_ms", pa.int64())]),
+    OUTCOMES: pa.schema(
+        [
+            ("id", pa.string()),
+            ("status", pa.string()),
+            ("at_ms", pa.int64()),
+            ("by_key", pa.string()),
+            ("waited_ms", pa.int64()),
+            ("number", pa.int64()),
+            ("submitted_ms", pa.int64()),
+            ("told_ms", pa.int64()),
+            ("class", pa.string()),
+        ]
+    ),
+    FORGOTTEN: pa.schema([("key", pa.string()), ("at_ms", pa.int64())]),
+}
+TABLES = tuple(SCHEMAS)
+
+# The column that says when a row was taken or told: the time of its batch.
+TIME = {
+    OPERATIONS: "submitted_ms",
+    SIGNALS: "at_ms",
+    CANCELS: "at_ms",
+    OUTCOMES: "told_ms",
+    FORGOTTEN: "at_ms",
+}
+
+
+class JournalBatch(Protocol):
+    """What one batch took and ended, as `durable.Purgatory.batches` gives it."""
+
+    @property
+    def batch(self) -> int: ...
+    @property
+    def time_ms(self) -> int: ...
+    @property
+    def signals(self) -> Sequence[tuple[str, int]]: ...
+    @property
+    def operations(self) -> Sequence[Operation]: ...
+    @property
+    def outcomes(self) -> Sequence[Operation]: ...
+    @property
+    def forgotten(self) -> Sequence[str]: ...
+
+
+class Rows:
+    """Rows of some batches, by column, until they are made tables."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, list[list[Any]]] = {
+            name: [[] for _ in schema] for name, schema in SCHEMAS.items()
+        }
+        self._counts: list[int] = [0]  # where each operation's requirements begin
+        self._keys: list[str] = []
+        self._offsets: list[int] = []
+        self.payload_bytes = 0
+
+    def __len__(self) -> int:
+        return sum(len(columns[0]) for columns in self._columns.values())
+
+    def add(self, batch: JournalBatch) -> None:
+        """Take in a batch."""
+        time_ms = batch.time_ms
+        columns = self._columns
+        if batch.signals:
+            keys, offsets, at = columns[SIGNALS]
+            keys += [signal[0] for signal in batch.signals]
+            offsets += [signal[1] for signal in batch.signals]
+            at += [time_ms] * len(batch.signals)
+        for operation in batch.operations:
+            self._add_operation(operation)
+        for outcome in batch.outcomes:
+            self._add_outcome(outcome, time_ms)
+        if batch.forgotten:
+            keys, at = columns[FORGOTTEN]
+            keys += batch.forgotten
+            at += [time_ms] * len(batch.forgotten)
+
+    def _add_operation(self, operation: Operation) -> None:
+        ids, submitted, timeouts, _, needed, classes, payloads, blobs, traces = self._columns[
+            OPERATIONS
+        ]
+        ids.append(operation.id)
+        submitted.append(operation.submitted_ms)
+        timeouts.append(operation.timeout_ms)
+        for key, offset in operation.requires:
+            self._keys.append(key)
+            self._offsets.append(offset)
+        self._counts.append(len(self._keys))
+        needed.append(operation.needed)
+        classes.append(operation.class_)
+        payload = operation.payload
+        text = blob = None
+        if payload is not None:
+            if isinstance(payload, bytes):
+                blob = payload
+                self.payload_bytes += len(blob)
+            else:
+                text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
+                self.payload_bytes += len(text)
+        payloads.append(text)
+        blobs.append(blob)
+        traces.append(operation.traceparent)
+
+    def _add_outcome(self, outcome: Operation, told_ms: int) -> None:
+        at_ms = outcome.at_ms
+        row = (
+            outcome.id,
+            outcome.status,
+            at_ms,
+            outcome.by_key,
+            outcome.waited_ms,
+            outcome.number,
+            outcome.submitted_ms,
+            told_ms,
+            outcome.class_,
+        )
+        for column, value in zip(self._columns[OUTCOMES], row, strict=True):
+            column.append(value)
+        if outcome.status == "cancelled":
+            ids, at = self._columns[CANCELS]
+            ids.append(outcome.id)
+            at.append(at_ms)
+
+    def tables(self) -> dict[str, pa.Table]:
+        """The rows as tables, by name."""
+        tables = {}
+        for name, schema in SCHEMAS.items():
+            arrays = []
+            for field, values in zip(schema, self._columns[name], strict=True):
+                if field.name == "requires":
+                    arrays.append(self._requires())
+                else:
+                    arrays.append(pa.array(values, field.type))
+            tables[name] = pa.table(arrays, schema=schema)
+        return tables
+
+    def _requires(self) -> pa.Array:
+        items = pa.StructArray.from_arrays(
+            [pa.array(self._keys, pa.string()), pa.array(self._offsets, pa.int64())],
+            fields=list(REQUIREMENT),
+        )
+        return pa.ListArray.from_arrays(pa.array(self._counts, pa.int32()), items)
