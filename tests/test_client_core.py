@@ -432,6 +432,15 @@ def test_following_ends_where_the_token_is_refused_or_outcomes_are_gone() -> Non
         assert len(play.calls) == 1
 
 
+def test_a_feed_is_asked_at_once_where_it_ends_and_then_waited_for() -> None:
+    play = Play(page([], last=5), page([], last=5), page([6]))
+    play.take(play.verbs.more(5, is_first=True))
+    assert ["wait_ms=" in call.path for call in play.calls] == [False, True, True]
+    play = Play(*[refused()] * 40, page([], last=5), page([6]), call_timeout_ms=1)
+    play.take(play.verbs.more(5))
+    assert ["wait_ms=" in call.path for call in play.calls][-2:] == [False, True]  # it was away
+
+
 def test_a_feed_that_ends_before_the_position_is_not_waited_for() -> None:
     play = Play(page([], last=90))
     with pytest.raises(OutOfRange, match="after is 100, and the last outcome"):

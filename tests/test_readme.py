@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from client_service import ServiceThread
 
 import sojourn
 import sojourn.aio
@@ -27,6 +28,7 @@ import sojourn.spark
 
 if TYPE_CHECKING:
     import types
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent
 
@@ -43,6 +45,15 @@ def blocks(name: str) -> list[Any]:
     return found
 
 
+@pytest.fixture
+def service_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A service with nothing in it."""
+    monkeypatch.delenv("SOJOURN_TOKEN", raising=False)
+    service = ServiceThread(tmp_path / "service")
+    yield service.url
+    service.close()
+
+
 @pytest.mark.parametrize(
     ("code", "page", "line"),
     blocks("README.md")
@@ -52,7 +63,8 @@ def blocks(name: str) -> list[Any]:
     + blocks("docs/data.md")
     + blocks("docs/metrics.md")
     + blocks("docs/durable.md")
-    + blocks("docs/history.md"),
+    + blocks("docs/history.md")
+    + blocks("docs/client.md"),
 )
 def test_the_code_on_the_page_runs(
     code: str,
@@ -67,6 +79,8 @@ def test_the_code_on_the_page_runs(
         monkeypatch.chdir(tmp_path)
     if "sojourn.spark" in code:
         request.getfixturevalue("spark")  # or it is skipped
+    if "sojourn.client" in code:
+        monkeypatch.setenv("SOJOURN_URL", request.getfixturevalue("service_url"))
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(compile("\n" * (line - 1) + code, str(ROOT / page), "exec"), namespace)
     for name, value in list(namespace.items()):

@@ -110,12 +110,11 @@ class AsyncClient:
 
     async def follow(self, after: int = 0) -> AsyncIterator[Operation]:
         """As `Client.follow`, with `async for`."""
-        after = checked_after(after)
+        outcomes = await self._take(self._verbs.more(checked_after(after), is_first=True))
         while True:
-            outcomes = await self._take(self._verbs.more(after))
-            after = last_number(outcomes)
             for outcome in outcomes:
                 yield outcome
+            outcomes = await self._take(self._verbs.more(last_number(outcomes)))
 
     def subscription(self, name: str) -> AsyncSubscription:
         """As `Client.subscription`."""

@@ -106,11 +106,10 @@ class Client:
         Where the service cannot be reached it is waited for, and the reading goes on where it
         was. Raises `Missed` if retention has removed what comes next.
         """
-        after = checked_after(after)
+        outcomes = self._take(self._verbs.more(checked_after(after), is_first=True))
         while True:
-            outcomes = self._take(self._verbs.more(after))
-            after = last_number(outcomes)
             yield from outcomes
+            outcomes = self._take(self._verbs.more(last_number(outcomes)))
 
     def subscription(self, name: str) -> Subscription:
         """The subscription of that name, at its position; a new one starts at the oldest."""

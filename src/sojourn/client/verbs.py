@@ -183,19 +183,23 @@ class Verbs:
                 return page
             yield from wait.go_on()
 
-    def more(self, after: int) -> Steps[list[Operation]]:
+    def more(self, after: int, *, is_first: bool = False) -> Steps[list[Operation]]:
         """The outcomes behind `after`, once there are some, however long that takes.
 
-        A service that cannot be reached is waited for too.
+        A service that cannot be reached is waited for too. First, and whenever it was away, it is
+        asked at once where its feed ends: a feed that ends before `after` is another one.
         """
         attempt = 0
+        at_once = is_first
         while True:
+            wait = None if at_once else Wait(self._retries, WAIT_AT_ONCE_MS)
             try:
-                page = yield from self._page(after, PAGE_MOST, Wait(self._retries, WAIT_AT_ONCE_MS))
+                page = yield from self._page(after, PAGE_MOST, wait)
             except Unreachable as error:
                 log.warning("%s; still trying, to go on after outcome %d", error, after)
                 yield Pause(self._retries.pause_s(attempt))
                 attempt += 1
+                at_once = True
                 continue
             if page.last < after:
                 raise OutOfRange(
@@ -205,6 +209,7 @@ class Verbs:
             if page.outcomes:
                 return page.outcomes
             attempt = 0
+            at_once = False
 
     # Subscriptions.
 
