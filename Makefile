@@ -7,7 +7,7 @@ DEMO := build/demo
 TYPES := $(shell find src -name '*.pxd')
 SOURCES := pyproject.toml setup.py $(TYPES) $(wildcard $(TYPES:.pxd=.py))
 
-.PHONY: setup demo watch test check bench nightly clean
+.PHONY: setup demo watch serve test check bench nightly clean
 
 setup: $(STAMP)
 
@@ -28,6 +28,10 @@ demo: setup
 # The wheel and a purgatory under load, drawn as they go.
 watch: setup
 	$(BIN)/python -m examples.watch
+
+# The service with some traffic, to look at: http://127.0.0.1:8080/
+serve: setup
+	$(BIN)/sojourn serve build/waits --sample-traffic
 
 # The whole suite on the compiled build (where there is a C compiler), then the tests of compiled
 # modules on the interpreted one. The second runs also if the first fails, but not after Ctrl-C.

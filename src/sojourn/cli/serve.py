@@ -90,6 +90,15 @@ def add_parser(commands: Any) -> None:
         metavar="NAME=VALUE",
         help="a limit of the service, see docs/service.md; repeatable",
     )
+    parser.add_argument(
+        "--history",
+        type=Path,
+        metavar="FOLDER",
+        help="keep everything that is taken and told as Parquet, for replay and `sojourn verify`",
+    )
+    parser.add_argument(
+        "--sample-traffic", action="store_true", help="make some traffic, to look at"
+    )
     parser.add_argument("--quiet", action="store_true", help="log only what is wrong")
     parser.set_defaults(run=_run)
 
@@ -115,6 +124,8 @@ def _run(args: argparse.Namespace) -> int:
             webhook_secret=_secret(args.webhook_secret_file),
             max_waiting=args.max_waiting,
             retention_ms=args.retention,
+            history=args.history,
+            sample_traffic=args.sample_traffic,
             limits=Limits.parse(args.limit),
         ),
         started=_say,

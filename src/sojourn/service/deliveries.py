@@ -41,9 +41,9 @@ _LAST_POSTS_S = 5.0  # for posts that are under way at the end
 class Deliveries:
     """The tasks, one for each webhook."""
 
-    def __init__(self, service: Service, webhooks: Webhooks) -> None:
+    def __init__(self, service: Service, webhooks: Webhooks, allow_list: AllowList) -> None:
         settings = service.settings
-        self.allow_list = AllowList(settings.webhook_allow)
+        self.allow_list = allow_list
         self.webhooks = webhooks
         self._service = service
         self._slots = asyncio.Semaphore(settings.webhook_concurrency)

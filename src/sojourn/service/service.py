@@ -12,9 +12,10 @@ from sojourn.service.counts import Counts
 from sojourn.service.deliveries import Deliveries
 from sojourn.service.feed import Feed
 from sojourn.service.polls import Polls
+from sojourn.service.sample_traffic import SampleTraffic
 from sojourn.service.sender import Sender
 from sojourn.service.settings import Settings
-from sojourn.service.webhooks import Webhooks
+from sojourn.service.webhooks import AllowList, Webhooks
 
 T = TypeVar("T")
 
@@ -45,21 +46,37 @@ class Service:
         self._given = purgatory
         self._executor = ThreadPoolExecutor(_READERS, "sojourn-read")
         self._remove_listener: Callable[[], None] = lambda: None
+        self._recorder: Any = None
+        self._traffic: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Open the file, and everything on it."""
+        settings = self.settings
+        allow_list = AllowList(settings.webhook_allow)
         if self._given is None:
             self.purgatory = await asyncio.to_thread(self._open)
         else:
             self.purgatory = self._given
+        try:
+            webhooks = Webhooks(settings.data / "webhooks.json")
+            if settings.history is not None:
+                from sojourn.history import Recorder  # which needs Arrow
+
+                self._recorder = Recorder(self.purgatory, settings.history)
+                await asyncio.to_thread(self._recorder.start)
+        except BaseException:
+            await self._release()
+            raise
         self.started_ms = self.purgatory.now_ms
         self.sender = Sender(self.purgatory)
         self.feed = Feed(self.purgatory, self._executor)
-        self.polls = Polls(self.settings.limits.waiters)
-        self.deliveries = Deliveries(self, Webhooks(self.settings.data / "webhooks.json"))
+        self.polls = Polls(settings.limits.waiters)
+        self.deliveries = Deliveries(self, webhooks, allow_list)
         self._remove_listener = self.purgatory.listen(self._on_news)
         self.counts.start()
         self.deliveries.start()
+        if settings.sample_traffic:
+            self._traffic = asyncio.create_task(SampleTraffic(self).run())
 
     def _open(self) -> Purgatory:
         self.settings.data.mkdir(parents=True, exist_ok=True)
@@ -126,9 +143,17 @@ class Service:
     async def close(self) -> None:
         """Write what is queued, and release the file."""
         self.begin_closing()
+        if self._traffic is not None:
+            self._traffic.cancel()
+            await asyncio.gather(self._traffic, return_exceptions=True)
         await self.deliveries.close()
         self.counts.close()
         self._remove_listener()
+        await self._release()
+
+    async def _release(self) -> None:
+        if self._recorder is not None:
+            await asyncio.to_thread(self._recorder.close)
         if self._given is None:
             await asyncio.to_thread(self.purgatory.close)
         self._executor.shutdown(wait=False)

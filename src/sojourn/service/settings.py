@@ -27,6 +27,8 @@ class Settings:
     webhook_concurrency: int = 8  #: POSTs at once, of all subscriptions together
     max_waiting: int | None = None
     retention_ms: int = WEEK_MS
+    history: Path | None = None  #: where everything is kept as Parquet
+    sample_traffic: bool = False  #: whether to make traffic to look at
     heartbeat_ms: int = 15_000  #: between comment lines of a silent event stream
     limits: Limits = field(default_factory=Limits)
 
