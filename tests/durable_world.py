@@ -232,7 +232,7 @@ class World:
         error = request.future.exception(0)
         if error is not None:
             assert isinstance(error, NotWritten), error
-            assert "injected" in str(error)
+            assert "injected" in str(error), error
             self.refused += len(rows)
             return
         for row, answer in zip(rows, request.future.result(0), strict=True):

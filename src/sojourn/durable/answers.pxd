@@ -15,4 +15,14 @@ cpdef Operation new_operation(
     bytes content, str status, long long submitted_ms, long long at_ms, str by_key, long long number
 )
 
+@cython.locals(hashes=list, rows=list, n="Py_ssize_t", operation=Operation, status=int, row=tuple)
+cpdef list outcome_rows(list outcomes, object told_ms, object prime)
+
+@cython.locals(length="Py_ssize_t", text="const char *", head=bytes, at="unsigned char *")
+cdef object _row_checksum(
+    Operation operation, long long id_hash, long long status, long long told_ms
+)
+
+cdef unsigned char *_put_integer(unsigned char *at, long long value)
+
 cdef object _fields(Operation operation)

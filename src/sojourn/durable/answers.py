@@ -8,10 +8,12 @@ except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from sojourn.durable.records import (
     BatchRecord,
     checked_submission,
+    checksum_of,
     class_of,
     needed_of,
     payload_of,
@@ -20,9 +22,18 @@ from sojourn.durable.records import (
 from sojourn.errors import OutOfRange, SojournError
 
 if cython.compiled:
-    from cython.cimports.sojourn.durable.records import id_of, read_submission, timeout_of
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
+    from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
+    from cython.cimports.libc.string import memcpy
+    from cython.cimports.sojourn.durable._bytes import put
+    from cython.cimports.sojourn.durable.records import (
+        hashes_of,
+        id_of,
+        read_submission,
+        timeout_of,
+    )
 else:
-    from sojourn.durable.records import id_of, read_submission, timeout_of
+    from sojourn.durable.records import hashes_of, id_of, read_submission, timeout_of
 
 WAITING = "waiting"
 COMPLETED = "completed"
@@ -175,6 +186,70 @@ def new_operation(
     operation.by_key = by_key
     operation._number = number
     return operation
+
+
+def outcome_rows(outcomes: list[Operation], told_ms: int, prime: int) -> list[tuple[Any, ...]]:
+    """Ended operations as rows for the file: docs/durable-format.md."""
+    hashes = hashes_of([operation.id for operation in outcomes], prime)
+    rows = []
+    for n in range(len(outcomes)):
+        operation = outcomes[n]
+        status = STATUSES.index(operation.status)
+        row = (
+            operation._number,
+            hashes[n],
+            status,
+            operation.submitted_ms,
+            operation._at_ms,
+            operation.by_key,
+            told_ms,
+            operation.content,
+        )
+        if cython.compiled:
+            checksum = _row_checksum(operation, hashes[n], status, told_ms)
+        else:
+            checksum = checksum_of(*row)
+        rows.append((*row, checksum))
+    return rows
+
+
+def _row_checksum(operation: Operation, id_hash: int, status: int, told_ms: int) -> int:
+    """As `checksum_of`; compiled only."""
+    if cython.compiled:
+        length = 0
+        text = cython.cast("const char *", cython.NULL)
+        if operation.by_key is not None:
+            text = PyUnicode_AsUTF8AndSize(operation.by_key, cython.address(length))
+        head = PyBytes_FromStringAndSize(
+            cython.NULL, 6 * 9 + 5 + (1 if operation.by_key is None else 5 + length)
+        )
+        at = cython.cast("unsigned char *", PyBytes_AS_STRING(head))
+        at = _put_integer(at, operation._number)
+        at = _put_integer(at, id_hash)
+        at = _put_integer(at, status)
+        at = _put_integer(at, operation.submitted_ms)
+        at = _put_integer(at, operation._at_ms)
+        if operation.by_key is None:
+            at[0] = ord("n")
+            at += 1
+        else:
+            at[0] = ord("t")
+            put(at + 1, length, 4)
+            memcpy(at + 5, text, length)
+            at += 5 + length
+        at = _put_integer(at, told_ms)
+        at[0] = ord("b")
+        put(at + 1, len(operation.content), 4)
+        return crc32(operation.content, crc32(head))
+    return 0
+
+
+def _put_integer(at: Any, value: Any) -> Any:
+    if cython.compiled:
+        at[0] = ord("i")
+        put(at + 1, value, 8)
+        return at + 9
+    return at
 
 
 def _fields(operation: Operation) -> Any:

@@ -6,9 +6,7 @@ from sojourn.forest cimport Forest
 
 cdef int _HELD
 cdef long long _SLOT
-cdef int _NEVER_COMPLETES
 cdef long long _LOOKS
-cdef object _new_tuple
 
 
 cdef class Waiting:
@@ -20,6 +18,7 @@ cdef class Waiting:
     cdef int place
     cdef int missing
     cdef int missing_then
+    cdef bint is_overdue
     cdef bint is_over
     cdef long long plan
 
@@ -39,13 +38,14 @@ cdef class Machine:
     cdef public long long outcome
     cdef long long _max_waiting
     cdef object _forget_after_ms
+    cdef long long _expire_at_once
     cdef dict _waiting
     cdef dict _keys
     cdef dict _idle
     cdef long long _plans
     cdef object _wheel
     cdef list _by_slot
-    cdef list _overdue
+    cdef object _overdue
     cdef Forest _forest
     cdef int[::1] _siblings
     cdef list _holders
@@ -77,8 +77,22 @@ cdef class Machine:
     @cython.locals(submission=Submission, n="Py_ssize_t", here="long long")
     cdef str _key_of(self, long long place, Waiting waiting)
 
-    @cython.locals(handle="long long", slot="long long", waiting=Waiting)
-    cdef int _expire(self, long long time_ms, list endings) except -1
+    @cython.locals(ids=list, submission=Submission)
+    cpdef list others(self, object batch)
+
+    @cython.locals(waiting=Waiting)
+    cdef int _expire(self, object plan, list endings) except -1
+
+    @cython.locals(
+        fresh=list,
+        handle="long long",
+        slot="long long",
+        deadline_ms="long long",
+        number="long long",
+        is_sorted="bint",
+        waiting=Waiting,
+    )
+    cdef list _off_the_wheel(self, object handles)
 
     @cython.locals(moved=dict, keys=dict, entry=KeyProgress)
     cdef int _move(self, object plan, object batch) except -1
@@ -100,11 +114,13 @@ cdef class Machine:
         number="long long",
         time_ms="long long",
         moved=dict,
+        all_waiting=dict,
         contents=list,
         answers=list,
         submission=Submission,
         other=Submission,
         waiting=Waiting,
+        id=str,
     )
     cdef dict _arrive(
         self, object plan, object batch, dict remembered, list endings, long long leaving
@@ -113,33 +129,23 @@ cdef class Machine:
     @cython.locals(requires=tuple, n="long long", missing="long long", entry=KeyProgress)
     cdef object _settle(self, Waiting waiting, Submission submission, dict moved)
 
-    cdef object _compare(self, Submission submission, bytes content)
-
     @cython.locals(submission=Submission, waiting=Waiting)
-    cdef list _cancel(
-        self, object plan, object batch, dict arrivals, set ending_ids, list endings
-    )
+    cdef list _cancel(self, object plan, object batch, dict arrivals, list endings)
 
     @cython.locals(number="long long", submission=Submission, waiting=Waiting)
     cdef int _number(self, object plan, list endings, dict by_id) except -1
 
-    @cython.locals(
-        answers=list, n="long long", submission=Submission, first=Submission, waiting=Waiting
-    )
-    cdef int _answer(
-        self,
-        long long time_ms,
-        object batch,
-        dict arrivals,
-        list cancels,
-        dict by_id,
-        dict remembered,
+    @cython.locals(answers=list, n="Py_ssize_t", submission=Submission)
+    cdef int _correct(self, object time_ms, object batch, dict by_id) except -1
+
+    cdef int _answer_cancels(
+        self, object time_ms, object batch, list verdicts, dict by_id, dict remembered
     ) except -1
 
     @cython.locals(before_ms="long long", entry=KeyProgress)
     cdef object _forget(self, object plan)
 
-    @cython.locals(submission=Submission, waiting=Waiting)
+    @cython.locals(handles=list, submission=Submission, waiting=Waiting)
     cdef int _remove(self, object plan) except -1
 
     @cython.locals(
@@ -166,6 +172,11 @@ cdef class Machine:
         place="long long",
         offset="long long",
         slot="long long",
+        all_waiting=dict,
+        by_slot=list,
+        count="Py_ssize_t",
+        deadlines="long long[::1]",
+        handles="long long[::1]",
     )
     cdef int _park(self, list arrivals) except -1
 
@@ -203,5 +214,8 @@ cdef Operation _as_operation(Waiting waiting)
 cdef Submission _submission_of(Waiting waiting)
 
 cdef object _parked(Waiting waiting)
-cdef object _leaf(object kind, tuple fields)
+cdef object _answer(str verdict, object at_ms, Operation operation)
+cdef object _compared(Submission submission, Operation operation, object at_ms)
+cdef object _expiry(Waiting waiting)
+cpdef object _by_deadline(Waiting waiting)
 cdef bint _is_over(Waiting waiting)

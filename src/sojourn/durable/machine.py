@@ -10,11 +10,14 @@ goes through in two steps, with the disk between them:
 So what the machine holds is always on disk, and a batch that could not be written never was.
 What happens within a batch, at time t, happens in this order, as for rows of one millisecond:
 
-    A. deadline d < t             expired at d; at d = t it is still open
+    A. deadline d < t             expired at d; at d = t it is still open (*)
     B. signals                    keys move
     C. submissions                see the keys as moved
     D. enough requirements hold   completed at t, by the smallest key among those that hold since t
     E. cancels                    cancelled at t, unless D was first
+
+(*) Of very many that are overdue a batch takes some, so that nobody waits long for a batch. The
+others can do nothing but expire, and the next batches take them.
 
 An operation has a place for each of its requirements. While the requirement does not hold, the
 place stands in its key's tree, ordered by offset (forest.py); a plan walks the trees of the keys
@@ -29,6 +32,7 @@ except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
 from array import array
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import nlargest
@@ -54,6 +58,9 @@ from sojourn.durable.records import BatchRecord, Parked
 from sojourn.errors import BadFile, Full, IdTaken
 
 if cython.compiled:
+    from cython.cimports.cpython.ref import Py_INCREF
+    from cython.cimports.cpython.tuple import PyTuple_SET_ITEM
+    from cython.cimports.cpython.type import PyType_GenericAlloc
     from cython.cimports.sojourn._collector import PyObject_GC_UnTrack
     from cython.cimports.sojourn.durable.answers import new_operation
     from cython.cimports.sojourn.durable.records import Submission, is_same, read_submission
@@ -67,13 +74,9 @@ else:
 
 _HELD = -1  # in place of a parent: the requirement holds, the place is in no tree
 _SLOT = 2**32 - 1  # of a handle
-_FORGET_AT_ONCE = 1000  # keys at most, in a batch
+_FORGET_AT_ONCE = 1_000  # keys, in a batch
 _NEVER = 2**62
-_NEVER_COMPLETES = 2**30  # in place of a number of requirements
 _LOOKS = 10_000  # at places, to find the busiest keys
-
-_DUPLICATE = Answer(DUPLICATE)
-_new_tuple: Any = tuple.__new__  # a named tuple's own takes three times as long
 
 
 @dataclass
@@ -103,6 +106,7 @@ class Plan:
     moved: dict[str, int] = field(default_factory=dict)
     arrivals: list[Submission] = field(default_factory=list)
     ended: list[Submission] = field(default_factory=list)
+    overdue: int = 0  # how many of those that are overdue it ends
 
     def __len__(self) -> int:
         """How many commands and outcomes there are to write."""
@@ -120,6 +124,7 @@ class Waiting:
         "deadline_ms",
         "handle",
         "is_over",
+        "is_overdue",
         "missing",
         "missing_then",
         "number",
@@ -137,7 +142,8 @@ class Waiting:
     missing: int  # how many more requirements have to hold
     missing_then: int  # the same after the plan of this number
     plan: int
-    is_over: bool
+    is_overdue: bool  # off the wheel: it expires, and does nothing else
+    is_over: bool  # it has ended
 
 
 @cython.cclass
@@ -158,26 +164,34 @@ class Machine:
     """The state of a durable purgatory. Not for several threads, but for `get` and `progress`."""
 
     def __init__(
-        self, *, max_waiting: int = _NEVER, forget_keys_after_ms: int | None = None
+        self,
+        *,
+        max_waiting: int = _NEVER,
+        forget_keys_after_ms: int | None = None,
+        expire_at_once: int = _NEVER,
     ) -> None:
         self.time_ms = -1  # of the last batch
         self.sequence = 0  # of the last command
         self.outcome = 0  # number of the last one
         self._max_waiting = max_waiting
         self._forget_after_ms = forget_keys_after_ms
+        self._expire_at_once = expire_at_once  # in a batch
         self._waiting: dict[str, Waiting] = {}
         self._keys: dict[str, KeyProgress] = {}
         self._idle: dict[str, None] = {}  # keys with progress and nobody waiting, oldest first
         self._plans = 0
         self._wheel = DeadlineWheel()
         self._by_slot: list[Any] = []  # of the wheel
-        self._overdue: list[Waiting] = []  # off the wheel, and not ended yet
+        self._overdue: deque[Waiting] = deque()  # by deadline and submission
         self._forest = Forest(63)
         self._siblings = numbers("i", 64)
         self._holders: list[Any] = [None] * 64
         self._free = 0
         self._used = 1
         self._looked = 0  # where `busiest_keys` goes on
+        if cython.compiled:  # they lead to no other object, and get very long
+            PyObject_GC_UnTrack(self._holders)
+            PyObject_GC_UnTrack(self._by_slot)
 
     def __len__(self) -> int:
         """How many operations wait."""
@@ -201,9 +215,15 @@ class Machine:
         waiting = self._waiting.get(id)
         return None if waiting is None else _as_operation(waiting)
 
-    def is_waiting(self, id: str) -> bool:
-        """Whether the operation waits."""
-        return id in self._waiting
+    def others(self, batch: Batch) -> list[str]:
+        """Those of the batch's ids that do not wait: they may have ended."""
+        ids = []
+        for submission_ in batch.submissions:
+            submission: Submission = submission_
+            if submission.id not in self._waiting:
+                ids.append(submission.id)
+        ids += [id for id in batch.cancels if id not in self._waiting]
+        return ids
 
     def progress(self, key: str) -> int | None:
         """How far the key has come; None if nothing is known of it. Any thread."""
@@ -287,32 +307,54 @@ class Machine:
         plan = Plan(time_ms, BatchRecord([], [], [], [], []), self.sequence + 1)
         endings: list[Any] = []  # (at_ms, number, Submission, status, by_key)
         by_id: dict[str, Operation] = {}  # as it ends in this batch
-        self._expire(time_ms, endings)
+        self._expire(plan, endings)
         self._move(plan, batch)
         self._complete(plan, endings)
         arrivals = self._arrive(plan, batch, remembered, endings, len(endings))
         plan.arrivals = list(arrivals.values())
-        ending_ids = {ending[2].id for ending in endings}
-        cancels = self._cancel(plan, batch, arrivals, ending_ids, endings)
-        self._number(plan, endings, by_id)
-        self._answer(time_ms, batch, arrivals, cancels, by_id, remembered)
+        cancels: list[str] = []
+        if batch.cancels:
+            cancels = self._cancel(plan, batch, arrivals, endings)
+        if endings:
+            self._number(plan, endings, by_id)
+            self._correct(time_ms, batch, by_id)
+        self._answer_cancels(time_ms, batch, cancels, by_id, remembered)
         if len(plan):
             self._forget(plan)
         return plan
 
-    def _expire(self, time_ms: int, endings: list[Any]) -> None:
+    def _expire(self, plan: Plan, endings: list[Any]) -> None:
         """A: what is overdue leaves the wheel; it still waits until the plan is applied."""
-        for handle in self._wheel.advance(time_ms - 1):
+        overdue = self._overdue
+        handles = self._wheel.advance(plan.time_ms - 1)
+        if handles:
+            overdue.extend(self._off_the_wheel(handles))
+        while overdue and _is_over(overdue[0]):  # by a cancel
+            overdue.popleft()
+        plan.overdue = min(len(overdue), self._expire_at_once)
+        for waiting_ in islice(overdue, plan.overdue):
+            waiting: Waiting = waiting_
+            if not waiting.is_over:
+                endings.append(_expiry(waiting))
+
+    def _off_the_wheel(self, handles: array[int]) -> list[Waiting]:
+        """What became due, by deadline and submission."""
+        fresh = []
+        is_sorted = True
+        deadline_ms = number = 0
+        for handle in handles:
             slot = handle & _SLOT
             waiting: Waiting = self._by_slot[slot]
             self._by_slot[slot] = None
             waiting.handle = -1
-            self._overdue.append(waiting)
-        for waiting in self._overdue:
-            waiting.plan = self._plans
-            waiting.missing_then = _NEVER_COMPLETES
-            submission = _submission_of(waiting)
-            endings.append((waiting.deadline_ms, waiting.number, submission, EXPIRED, None))
+            waiting.is_overdue = True
+            if waiting.deadline_ms == deadline_ms and waiting.number < number:
+                is_sorted = False
+            deadline_ms, number = waiting.deadline_ms, waiting.number
+            fresh.append(waiting)
+        if not is_sorted:  # of one deadline, some came from a coarser level than others
+            fresh.sort(key=_by_deadline)
+        return fresh
 
     def _move(self, plan: Plan, batch: Batch) -> None:
         """B: how far the batch moves keys."""
@@ -346,10 +388,10 @@ class Machine:
             place = forest.first(entry.root)
             while place and forest.keys[place] <= offset:
                 waiting: Waiting = self._holders[place]
-                if waiting.plan != self._plans:
-                    waiting.plan = self._plans
-                    waiting.missing_then = waiting.missing
-                if waiting.missing_then != _NEVER_COMPLETES:
+                if not waiting.is_overdue:
+                    if waiting.plan != self._plans:
+                        waiting.plan = self._plans
+                        waiting.missing_then = waiting.missing
                     waiting.missing_then -= 1
                     if waiting.missing_then == 0:
                         completed.append(waiting)
@@ -372,47 +414,43 @@ class Machine:
     ) -> dict[str, Submission]:
         """C, and D for those that come; return them by id."""
         arrivals: dict[str, Submission] = {}
-        accepted = Answer(ACCEPTED)
         time_ms = plan.time_ms
+        at_ms = plan.time_ms  # an object, for all the answers
         contents = plan.record.submissions
         answers = batch.submission_answers
         moved = plan.moved
-        room = self._max_waiting - len(self._waiting) + leaving
+        all_waiting = self._waiting
+        room = self._max_waiting - len(all_waiting) + leaving
         number = self.sequence + len(plan.record.signals)
         for submission_ in batch.submissions:
             submission: Submission = submission_
             id = submission.id
-            answer: Answer | None = None
+            waiting: Waiting
             if id in arrivals:
                 other: Submission = arrivals[id]
-                answer = self._compare(submission, other.content)
-            elif id in self._waiting:
-                waiting: Waiting = self._waiting[id]
-                answer = self._compare(submission, waiting.content)
-            elif id in remembered:
-                answer = self._compare(submission, remembered[id].content)
+                waiting = other.waiting
+                answers.append(_compared(submission, _as_operation(waiting), at_ms))
+            elif id in all_waiting:
+                waiting = all_waiting[id]
+                answers.append(_compared(submission, _as_operation(waiting), at_ms))
+            elif remembered and id in remembered:
+                answers.append(_compared(submission, remembered[id], at_ms))
             elif room <= 0:
-                error = Full(
-                    f"{id!r} was refused: {self._max_waiting} operations wait, and no more are "
-                    "allowed (max_waiting); try later"
-                )
-                answer = Answer(REFUSED, None, None, error)
-            if answer is not None:
-                answers.append(answer)
-                continue
-            number += 1
-            contents.append(submission.content)
-            waiting = _new_waiting(
-                submission.content, number, time_ms, time_ms + submission.timeout_ms
-            )
-            submission.waiting = waiting
-            key = self._settle(waiting, submission, moved)
-            arrivals[id] = submission
-            if waiting.missing <= 0:
-                endings.append((time_ms, number, submission, COMPLETED, key))
+                answers.append(_full(id, self._max_waiting))
             else:
-                room -= 1
-            answers.append(accepted)
+                number += 1
+                contents.append(submission.content)
+                waiting = _new_waiting(
+                    submission.content, number, time_ms, time_ms + submission.timeout_ms
+                )
+                submission.waiting = waiting
+                key = self._settle(waiting, submission, moved)
+                arrivals[id] = submission
+                if waiting.missing <= 0:
+                    endings.append((time_ms, number, submission, COMPLETED, key))
+                else:
+                    room -= 1
+                answers.append(_answer(ACCEPTED, at_ms, _as_operation(waiting)))
         return arrivals
 
     def _settle(self, waiting: Waiting, submission: Submission, moved: dict[str, int]) -> Any:
@@ -423,7 +461,7 @@ class Machine:
         n = 0
         while n < len(requires):
             key = requires[n]
-            progress = moved.get(key)
+            progress = moved.get(key) if moved else None
             if progress is None:
                 entry: KeyProgress = self._keys.get(key)  # type: ignore[assignment]
                 if entry is not None and entry.has_progress:
@@ -436,31 +474,26 @@ class Machine:
         waiting.missing = missing
         return smallest
 
-    def _compare(self, submission: Submission, content: bytes) -> Answer:
-        if is_same(submission.content, content):
-            return _DUPLICATE
-        error = IdTaken(
-            f"{submission.id!r} was submitted before with other content; "
-            "use another id, or get() to see what is there"
-        )
-        return Answer(REFUSED, None, None, error)
-
     def _cancel(
         self,
         plan: Plan,
         batch: Batch,
         arrivals: dict[str, Any],
-        ending_ids: set[str],
         endings: list[Any],
     ) -> list[str]:
         """E; return the verdicts."""
         verdicts = []
+        ending_ids = {ending[2].id for ending in endings}
         for id in batch.cancels:
             submission: Submission = arrivals.get(id)  # type: ignore[assignment]
             waiting: Waiting = self._waiting.get(id)  # type: ignore[assignment]
             if submission is None and waiting is None:
                 verdicts.append(UNKNOWN)
             elif id in ending_ids:
+                verdicts.append(ENDED)
+            elif waiting is not None and waiting.is_overdue:  # and has to expire now
+                endings.append(_expiry(waiting))
+                ending_ids.add(id)
                 verdicts.append(ENDED)
             else:
                 if submission is None:
@@ -490,40 +523,28 @@ class Machine:
             if status != CANCELLED:
                 plan.record.ended.append(waiting.number)
 
-    def _answer(
-        self,
-        time_ms: int,
-        batch: Batch,
-        arrivals: dict[str, Any],
-        cancels: list[str],
-        by_id: dict[str, Operation],
-        remembered: dict[str, Operation],
-    ) -> None:
-        """Fill in the operations that the answers speak of, as they are after the batch."""
+    def _correct(self, time_ms: int, batch: Batch, by_id: dict[str, Operation]) -> None:
+        """Submissions are answered with the operation as it is after the batch."""
         answers = batch.submission_answers
         for n, submission_ in enumerate(batch.submissions):
             submission: Submission = submission_
-            verdict = answers[n].verdict
-            if verdict != REFUSED:
-                id = submission.id
-                operation = by_id.get(id)
-                if operation is None:
-                    waiting: Waiting
-                    if id in arrivals:
-                        first: Submission = arrivals[id]
-                        waiting = first.waiting
-                        operation = _as_operation(waiting)
-                    elif id in remembered:
-                        operation = remembered[id]
-                    else:
-                        waiting = self._waiting[id]
-                        operation = _as_operation(waiting)
-                answers[n] = _leaf(Answer, (verdict, time_ms, operation, None))
-        for id, verdict in zip(batch.cancels, cancels, strict=True):
+            operation = by_id.get(submission.id)
+            if operation is not None and answers[n].verdict != REFUSED:
+                answers[n] = Answer(answers[n].verdict, time_ms, operation)
+
+    def _answer_cancels(
+        self,
+        time_ms: int,
+        batch: Batch,
+        verdicts: list[str],
+        by_id: dict[str, Operation],
+        remembered: dict[str, Operation],
+    ) -> None:
+        for id, verdict in zip(batch.cancels, verdicts, strict=True):
             if id in by_id:
-                batch.cancel_answers.append(Answer(verdict, time_ms, by_id[id]))
+                batch.cancel_answers.append(_answer(verdict, time_ms, by_id[id]))
             elif id in remembered:
-                batch.cancel_answers.append(Answer(ENDED, time_ms, remembered[id]))
+                batch.cancel_answers.append(_answer(ENDED, time_ms, remembered[id]))
             else:
                 batch.cancel_answers.append(Answer(UNKNOWN, time_ms))
 
@@ -552,7 +573,8 @@ class Machine:
         record = plan.record
         self.sequence += len(record.signals) + len(record.submissions) + len(record.cancelled)
         self.outcome += len(plan.outcomes)
-        self._overdue.clear()
+        for _ in range(plan.overdue):
+            self._overdue.popleft()
         self._remove(plan)
         for key, offset in plan.moved.items():
             self._advance(key, offset, plan.time_ms)
@@ -565,7 +587,7 @@ class Machine:
 
     def _remove(self, plan: Plan) -> None:
         """Take what ended out of everything."""
-        handles = array("q")
+        handles = []
         for submission_ in plan.ended:
             submission: Submission = submission_
             waiting: Waiting = submission.waiting
@@ -578,7 +600,7 @@ class Machine:
                 self._by_slot[waiting.handle & _SLOT] = None
             self._leave(waiting, submission.requires, plan.time_ms)
         if handles:
-            self._wheel.cancel_many(handles)
+            self._wheel.cancel_many(array("q", handles))
 
     def _leave(self, waiting: Waiting, requires: tuple[Any, ...], time_ms: int) -> None:
         """Give its places back."""
@@ -630,12 +652,14 @@ class Machine:
     def _park(self, arrivals: list[Submission]) -> None:
         """Let them wait."""
         forest = self._forest
-        deadlines_ms = array("q")
-        for submission_ in arrivals:
+        all_waiting = self._waiting
+        deadlines_ms = array("q", bytes(8 * len(arrivals)))
+        deadlines = memoryview(deadlines_ms)
+        for count, submission_ in enumerate(arrivals):
             submission: Submission = submission_
             waiting: Waiting = submission.waiting
-            self._waiting[submission.id] = waiting
-            deadlines_ms.append(waiting.deadline_ms)
+            all_waiting[submission.id] = waiting
+            deadlines[count] = waiting.deadline_ms
             requires = submission.requires
             n = len(requires)
             while n:
@@ -654,15 +678,16 @@ class Machine:
                 else:
                     entry.root = forest.insert(entry.root, place, requires[n + 1])
                     entry.unmet += 1
-        handles = self._wheel.add_many(deadlines_ms)
-        for n, submission_ in enumerate(arrivals):
+        handles = memoryview(self._wheel.add_many(deadlines_ms))
+        by_slot = self._by_slot
+        for count, submission_ in enumerate(arrivals):
             submission = submission_
             waiting = submission.waiting
-            waiting.handle = handles[n]
+            waiting.handle = handles[count]
             slot = waiting.handle & _SLOT
-            while slot >= len(self._by_slot):
-                self._by_slot.append(None)
-            self._by_slot[slot] = waiting
+            while slot >= len(by_slot):
+                by_slot.append(None)
+            by_slot[slot] = waiting
 
     def _take_place(self) -> Any:
         place = self._free
@@ -759,6 +784,7 @@ def _new_waiting(content: bytes, number: int, submitted_ms: int, deadline_ms: in
     waiting.missing = 0
     waiting.missing_then = 0
     waiting.plan = 0
+    waiting.is_overdue = False
     waiting.is_over = False
     return waiting
 
@@ -778,12 +804,45 @@ def _as_operation(waiting: Waiting) -> Operation:
     return new_operation(waiting.content, WAITING, waiting.submitted_ms, 0, None, 0)
 
 
-def _leaf(kind: Any, fields: tuple[Any, ...]) -> Any:
-    """Make a named tuple that the garbage collector need not look at: it leads to no other."""
-    leaf = _new_tuple(kind, fields)
-    if cython.compiled:
-        PyObject_GC_UnTrack(leaf)
-    return leaf
+def _answer(verdict: str, at_ms: Any, operation: Any) -> Answer:
+    """Make an answer that the garbage collector need not look at: it leads to no other."""
+    if cython.compiled:  # a named tuple's own constructor takes six times as long
+        answer = PyType_GenericAlloc(Answer, 4)
+        Py_INCREF(verdict)
+        PyTuple_SET_ITEM(answer, 0, verdict)
+        Py_INCREF(at_ms)
+        PyTuple_SET_ITEM(answer, 1, at_ms)
+        Py_INCREF(operation)
+        PyTuple_SET_ITEM(answer, 2, operation)
+        Py_INCREF(None)
+        PyTuple_SET_ITEM(answer, 3, None)
+        PyObject_GC_UnTrack(answer)
+        return answer
+    return Answer(verdict, at_ms, operation)
+
+
+def _compared(submission: Submission, operation: Operation, at_ms: Any) -> Answer:
+    """The answer to a submission under an id that is taken."""
+    if is_same(submission.content, operation.content):
+        return _answer(DUPLICATE, at_ms, operation)
+    error = IdTaken(
+        f"{submission.id!r} was submitted before with other content; "
+        "use another id, or get() to see what is there"
+    )
+    return Answer(REFUSED, None, None, error)
+
+
+def _full(id: str, max_waiting: int) -> Answer:
+    error = Full(
+        f"{id!r} was refused: {max_waiting} operations wait, and no more are "
+        "allowed (max_waiting); try later"
+    )
+    return Answer(REFUSED, None, None, error)
+
+
+def _expiry(waiting: Waiting) -> Any:
+    """As `endings` have it."""
+    return waiting.deadline_ms, waiting.number, _submission_of(waiting), EXPIRED, None
 
 
 def _submission_of(waiting: Waiting) -> Submission:
@@ -798,6 +857,10 @@ def _parked(waiting: Waiting) -> Parked:
 
 def _is_over(waiting: Waiting) -> bool:
     return waiting.is_over
+
+
+def _by_deadline(waiting: Waiting) -> Any:
+    return waiting.deadline_ms, waiting.number
 
 
 def _by_time(ending: Any) -> Any:

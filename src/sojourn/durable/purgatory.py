@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from sojourn.durable.records import (
     checked_name,
     checked_signal,
     checked_submission,
+    checked_submissions,
 )
 from sojourn.durable.shell import Question, Request, Shell
 from sojourn.durable.store import Connect, Store, connect
@@ -29,7 +31,9 @@ from sojourn.millis import checked_count
 
 WEEK_MS = 7 * 86_400_000
 _MOST = 2**62
-_ROWS_AT_ONCE = 10_000  # of a batch, in one request
+_ROWS_AT_ONCE = 2_000  # of a batch, in one request
+_REQUESTS_AT_ONCE = 2  # of one caller's, on their way
+_EXPIRE_AT_ONCE = 4_000  # operations, in one batch
 
 T = TypeVar("T")
 
@@ -85,7 +89,12 @@ class Purgatory:
         try:
             self._store = Store(self.path, connect)
             try:
-                machine = Machine(max_waiting=most, forget_keys_after_ms=forget_keys_after_ms)
+                machine = Machine(
+                    max_waiting=most,
+                    forget_keys_after_ms=forget_keys_after_ms,
+                    # On a hand-moved clock nobody waits for a batch.
+                    expire_at_once=_MOST if isinstance(clock, ManualClock) else _EXPIRE_AT_ONCE,
+                )
                 self._shell = Shell(self._store, machine, clock, wall_ms, self.retention_ms)
             except BaseException:
                 self._store.close()
@@ -122,15 +131,15 @@ class Purgatory:
         submission = checked_submission(
             id, requires, timeout_ms, needed, class_, payload, traceparent
         )
-        return only(self.send(Request(submissions=[submission])).result())
+        return only(self._carry_out(Request(submissions=[submission])).result())
 
     def signal(self, key: str, offset: int) -> Answer:
         """Move the key's progress up to the offset; a lesser one changes nothing."""
-        return only(self.send(Request(signals=[checked_signal(key, offset)])).result())
+        return only(self._carry_out(Request(signals=[checked_signal(key, offset)])).result())
 
     def cancel(self, id: str) -> Answer:
         """End the operation as cancelled, unless it has ended."""
-        return only(self.send(Request(cancels=[checked_id(id)])).result())
+        return only(self._carry_out(Request(cancels=[checked_id(id)])).result())
 
     def submit_many(self, rows: Iterable[tuple[Any, ...]]) -> list[Answer]:
         """Do so for each row, the arguments of `submit` in their order; answer each for itself."""
@@ -149,6 +158,12 @@ class Purgatory:
 
         What asyncio and servers build on.
         """
+        future = request.future
+        self._carry_out(request)
+        return future
+
+    def _carry_out(self, request: Request) -> Request:
+        """Have it put into the next batch."""
         if os.getpid() != self._pid:
             raise Forked(f"{self.path} was opened before this process was forked; open it here")
         self._shell.enqueue(request)
@@ -156,14 +171,19 @@ class Purgatory:
             self._writer.wake()
         else:
             with self._by_hand:
-                while not request.future.done():
+                while not request.is_answered:
                     self._shell.step()
-        return request.future
+        return request
 
     def _send_all(self, rows: Rows) -> list[Answer]:
-        futures = [self.send(request) for request in rows.requests]
-        for future in futures:
-            wait([future])
+        """Send the requests, not too many at a time: others want to come in between."""
+        sent: deque[Request] = deque()
+        for request in rows.requests:
+            if len(sent) == _REQUESTS_AT_ONCE:
+                sent.popleft().wait()
+            sent.append(self._carry_out(request))
+        for request in sent:
+            request.wait()
         return rows.answers()
 
     # Reading.
@@ -305,7 +325,7 @@ class Purgatory:
             batch = checked_count(
                 batch, "batch", 0, self._store.last_batch, "it is the number of a batch"
             )
-        self.send(Request(keeper=(checked_name(name), batch))).result()
+        self._carry_out(Request(keeper=(checked_name(name), batch))).result()
 
     def journal_readers(self) -> dict[str, int]:
         """The positions of `keep_journal`, by name."""
@@ -389,7 +409,7 @@ class Subscription:
 
         By default all that were read.
         """
-        self._purgatory.send(self.commit_request(number)).result()
+        self._purgatory._carry_out(self.commit_request(number)).result()
 
     def commit_request(self, number: int | None = None) -> Request:
         """What `commit` sends."""
@@ -422,48 +442,54 @@ class Subscription:
 class Rows:
     """The rows of a batch call: those that are wrong refused, the others on their way."""
 
-    def __init__(self, kind: str, check: Callable[[Any], Any], rows: Iterable[Any]) -> None:
-        self._answers: list[Answer | None] = []
-        self.requests: list[Request] = []
-        good: list[Any] = []
-        for row in rows:
-            try:
-                good.append(check(row))
-                self._answers.append(None)
-            except SojournError as error:
-                self._answers.append(Answer(REFUSED, None, None, error))
-        for at in range(0, len(good), _ROWS_AT_ONCE):
-            request = Request()
-            setattr(request, kind, good[at : at + _ROWS_AT_ONCE])
-            self.requests.append(request)
+    requests: list[Request]
+
+    def __init__(self, good: list[Any], errors: list[Any], request_of: Callable[[Any], Request]):
+        self._errors = errors  # for each row None, or why it was refused
+        self.requests = [
+            request_of(good[at : at + _ROWS_AT_ONCE]) for at in range(0, len(good), _ROWS_AT_ONCE)
+        ]
 
     @classmethod
     def of_submissions(cls, rows: Iterable[Any]) -> Rows:
-        return cls("submissions", _submission_of, rows)
+        return cls(*checked_submissions(rows), lambda good: Request(submissions=good))
 
     @classmethod
     def of_signals(cls, rows: Iterable[Any]) -> Rows:
-        return cls("signals", _signal_of, rows)
+        return cls(*_checked(rows, _signal_of), lambda good: Request(signals=good))
 
     @classmethod
     def of_cancels(cls, ids: Iterable[Any]) -> Rows:
-        return cls("cancels", checked_id, ids)
+        return cls(*_checked(ids, checked_id), lambda good: Request(cancels=good))
 
     def answers(self) -> list[Answer]:
         """The answers, in the order of the rows; all requests are done."""
         good: list[Answer] = []
         for request in self.requests:
-            error = request.future.exception()
-            if error is None:
-                good += request.future.result()
-            elif isinstance(error, SojournError):
-                good += [Answer(REFUSED, None, None, error)] * len(request)
+            if request.error is None:
+                good += request.result()
             else:
-                raise error
-        if len(good) == len(self._answers):
+                good += [Answer(REFUSED, None, None, request.error)] * len(request)
+        if len(good) == len(self._errors):
             return good
         answered = iter(good)
-        return [next(answered) if answer is None else answer for answer in self._answers]
+        return [
+            next(answered) if error is None else Answer(REFUSED, None, None, error)
+            for error in self._errors
+        ]
+
+
+def _checked(rows: Iterable[Any], check: Callable[[Any], Any]) -> tuple[list[Any], list[Any]]:
+    """Check each row for itself: return the good ones, and for each row None or its error."""
+    good: list[Any] = []
+    errors: list[Any] = []
+    for row in rows:
+        try:
+            good.append(check(row))
+            errors.append(None)
+        except SojournError as error:
+            errors.append(error)
+    return good, errors
 
 
 def only(answers: list[Answer]) -> Answer:
@@ -480,22 +506,6 @@ def checked_after(after: Any) -> int:
 
 def checked_limit(limit: Any) -> int:
     return checked_count(limit, "limit", 1, _MOST, "the default is 1000")
-
-
-def _submission_of(row: Any) -> Any:
-    if isinstance(row, dict):
-        try:
-            return checked_submission(**row)
-        except TypeError as error:
-            if isinstance(error, SojournError):
-                raise
-            raise WrongType(f"a row has the arguments of submit, got {row!r}: {error}") from None
-    if not isinstance(row, (tuple, list)) or not 3 <= len(row) <= 7:
-        raise WrongType(
-            "a row is (id, requires, timeout_ms), then needed, class_, payload and traceparent "
-            f"if need be; got {row!r}"
-        )
-    return checked_submission(*row)
 
 
 def _signal_of(row: Any) -> Any:

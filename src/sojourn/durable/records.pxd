@@ -29,6 +29,10 @@ cpdef Submission checked_submission(
     object traceparent=*,
 )
 
+@cython.locals(good=list, errors=list)
+cpdef tuple checked_submissions(object rows)
+cdef Submission _checked_row(object row)
+
 @cython.locals(
     count="Py_ssize_t",
     n="Py_ssize_t",
@@ -71,6 +75,19 @@ cdef Submission _submission(
 cpdef str id_of(bytes content)
 cpdef long long timeout_of(bytes content)
 cpdef bint is_same(bytes content, bytes other)
+
+@cython.locals(
+    hashes=list,
+    id=str,
+    length="Py_ssize_t",
+    n="Py_ssize_t",
+    text="const unsigned char *",
+    rest="unsigned long long",
+)
+cpdef list hashes_of(list ids, unsigned long long prime)
+
+@cython.locals(size="Py_ssize_t", content=bytes, framed=bytes, at="unsigned char *")
+cdef bytes _framed(list contents)
 
 cpdef object checked_offset(object offset)
 cdef object _integer(object value, str name)

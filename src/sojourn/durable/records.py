@@ -15,13 +15,12 @@ except ImportError:  # pragma: no cover - depends on what is installed
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b
 from operator import index
 from struct import Struct
 from typing import Any, NamedTuple
 
 from sojourn.durable.payloads import JSON, is_same_json, read_payload, write_payload
-from sojourn.errors import OutOfRange, WrongType
+from sojourn.errors import OutOfRange, SojournError, WrongType
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -98,14 +97,16 @@ def checked_submission(
     timeout_ms = _integer(timeout_ms, "timeout_ms")
     if not 0 <= timeout_ms <= LONGEST_MS:
         raise OutOfRange(f"timeout_ms must be ≥ 0 and ≤ {LONGEST_MS}, got {timeout_ms}")
-    if isinstance(requires, (str, bytes)) or not isinstance(requires, Iterable):
+    if type(requires) is not list and (
+        isinstance(requires, (str, bytes)) or not isinstance(requires, Iterable)
+    ):
         raise WrongType(f"requires must be a list of (key, offset), got {requires!r}")
     flat: list[Any] = []
     for requirement in requires:
-        try:
+        if type(requirement) is tuple and len(requirement) == 2:
             key, offset = requirement
-        except (TypeError, ValueError):
-            raise WrongType(f"a requirement must be (key, offset), got {requirement!r}") from None
+        else:
+            key, offset = _pair(requirement)
         size += _text_size(key, "a key") + _REQUIREMENT_SIZE
         flat.append(key)
         flat.append(checked_offset(offset))
@@ -131,6 +132,46 @@ def checked_submission(
     size += _HEAD_SIZE + len(payload_bytes) + len(trace)
     content = _write_content(size, id, class_, timeout_ms, needed, flat, kind, payload_bytes, trace)
     return _submission(id, tuple(flat), needed, timeout_ms, content)
+
+
+def _pair(requirement: Any) -> Any:
+    try:
+        key, offset = requirement
+    except (TypeError, ValueError):
+        raise WrongType(f"a requirement must be (key, offset), got {requirement!r}") from None
+    return key, offset
+
+
+def checked_submissions(rows: Iterable[Any]) -> tuple[list[Submission], list[Any]]:
+    """Check each row for itself: return the good ones, and for each row None or its error."""
+    good: list[Submission] = []
+    errors: list[Any] = []
+    for row in rows:
+        try:
+            good.append(_checked_row(row))
+            errors.append(None)
+        except SojournError as error:
+            errors.append(error)
+    return good, errors
+
+
+def _checked_row(row: Any) -> Submission:
+    """The submission of a row, the arguments of `submit` as a tuple or a dictionary."""
+    if type(row) is tuple and len(row) == 3:
+        return checked_submission(row[0], row[1], row[2])
+    if isinstance(row, dict):
+        try:
+            return checked_submission(**row)
+        except TypeError as error:
+            if isinstance(error, SojournError):
+                raise
+            raise WrongType(f"a row has the arguments of submit, got {row!r}: {error}") from None
+    if not isinstance(row, (tuple, list)) or not 3 <= len(row) <= 7:
+        raise WrongType(
+            "a row is (id, requires, timeout_ms), then needed, class_, payload and traceparent "
+            f"if need be; got {row!r}"
+        )
+    return checked_submission(*row)
 
 
 def _write_content(
@@ -308,9 +349,28 @@ def _apart(content: bytes) -> tuple[bytes, Any]:
     return content[start:end], (lengths, content[_HEAD_SIZE:start], rest)
 
 
-def hash_of(id: str) -> int:
-    """64 bits by which the outcome of an id is found: the first of BLAKE2b's 8 bytes."""
-    return int.from_bytes(blake2b(id.encode(), digest_size=8).digest(), "little", signed=True)
+def hashes_of(ids: list[str], prime: int) -> list[int]:
+    """The hashes of ids: the UTF-8, as one large number, modulo a prime below 2**48.
+
+    Whoever does not know the prime cannot make ids that have the same.
+    """
+    if cython.compiled:
+        hashes = []
+        length = 0
+        for id in ids:
+            text = cython.cast(
+                "const unsigned char *", PyUnicode_AsUTF8AndSize(id, cython.address(length))
+            )
+            rest = 0
+            n = length & 1
+            if n:
+                rest = text[0]
+            while n < length:
+                rest = ((rest << 16) | (text[n] << 8) | text[n + 1]) % prime
+                n += 2
+            hashes.append(rest)
+        return hashes
+    return [int.from_bytes(id.encode(), "big") % prime for id in ids]
 
 
 def checksum_of(*fields: Any) -> int:
@@ -411,15 +471,33 @@ def write_batch(record: BatchRecord) -> bytes:
         key_bytes = key.encode()
         parts.append(_REQUIREMENT.pack(offset, len(key_bytes)))
         parts.append(key_bytes)
-    for content in record.submissions:
-        parts.append(_COUNT.pack(len(content)))
-        parts.append(content)
+    parts.append(_framed(record.submissions))
     parts.append(_numbers(record.cancelled))
     parts.append(_numbers(record.ended))
     for key in record.forgotten:
         key_bytes = key.encode()
         parts.append(_LENGTH.pack(len(key_bytes)))
         parts.append(key_bytes)
+    return b"".join(parts)
+
+
+def _framed(contents: list[bytes]) -> bytes:
+    """The contents, each with its length before it."""
+    if cython.compiled:
+        size = 0
+        for content in contents:
+            size += 4 + len(content)
+        framed = PyBytes_FromStringAndSize(cython.NULL, size)
+        at = cython.cast("unsigned char *", PyBytes_AS_STRING(framed))
+        for content in contents:
+            put(at, len(content), 4)
+            memcpy(at + 4, PyBytes_AS_STRING(content), len(content))
+            at += 4 + len(content)
+        return framed
+    parts = []
+    for content in contents:
+        parts.append(_COUNT.pack(len(content)))
+        parts.append(content)
     return b"".join(parts)
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import threading
 import time
+from _thread import allocate_lock as _allocate_lock
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -36,7 +37,7 @@ from sojourn.errors import Closed, NotWritten, SojournError
 
 NOTHING_MS = 2**62  # when nothing is to be done
 
-_BATCH_MOST = 20_000  # commands, after which a batch takes no more requests
+_BATCH_MOST = 5_000  # commands, after which a batch takes no more requests
 _TRY_AGAIN_MS = 1_000  # after a write of expiries, for which nobody waits, failed
 
 
@@ -47,9 +48,22 @@ class Ticks(Protocol):
 
 
 class Request:
-    """Commands that came together, and are answered together."""
+    """Commands that came together, and are answered together.
 
-    __slots__ = ("cancels", "future", "keeper", "position", "signals", "submissions")
+    Who sends it waits for `result`; or, in an event loop, has asked for its `future` before.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_bell",
+        "_error",
+        "_future",
+        "cancels",
+        "keeper",
+        "position",
+        "signals",
+        "submissions",
+    )
 
     def __init__(
         self,
@@ -59,15 +73,59 @@ class Request:
         position: tuple[str, int | None] | None = None,
         keeper: tuple[str, int | None] | None = None,
     ) -> None:
-        self.signals = signals or []
-        self.submissions = submissions or []
-        self.cancels = cancels or []
+        self.signals = signals
+        self.submissions = submissions
+        self.cancels = cancels
         self.position = position  # of a subscription; None removes it
         self.keeper = keeper  # a position in the journal; None removes it
-        self.future: Future[list[Answer]] = Future()
+        self._answers: list[Answer] | None = None
+        self._error: SojournError | None = None
+        self._future: Future[list[Answer]] | None = None
+        self._bell = _allocate_lock()  # taken until it is answered
+        self._bell.acquire()
 
     def __len__(self) -> int:
-        return len(self.signals) + len(self.submissions) + len(self.cancels)
+        """How many commands."""
+        return sum(len(rows) for rows in (self.signals, self.submissions, self.cancels) if rows)
+
+    @property
+    def is_answered(self) -> bool:
+        return self._answers is not None or self._error is not None
+
+    @property
+    def error(self) -> SojournError | None:
+        """Why all of it was refused, if it was. Once it is answered."""
+        return self._error
+
+    def result(self) -> list[Answer]:
+        """Wait for the answers, or raise why all of it was refused."""
+        self.wait()
+        if self._error is not None:
+            raise self._error
+        return self._answers or []
+
+    def wait(self) -> None:
+        """Wait until it is answered. Any thread, and any number of them."""
+        if not self.is_answered:
+            self._bell.acquire()
+            self._bell.release()
+
+    @property
+    def future(self) -> Future[list[Answer]]:
+        """A future of the answers. First asked for before it is sent, or once it is answered."""
+        if self._future is None:
+            self._future = Future()
+            if self.is_answered:
+                _set(self._future, self._answers, self._error)
+        return self._future
+
+    def answer(self, answers: list[Answer] | None, error: SojournError | None) -> None:
+        """Tell who waits."""
+        self._answers = answers
+        self._error = error
+        self._bell.release()
+        if self._future is not None:
+            _set(self._future, answers, error)
 
 
 class Question(NamedTuple):
@@ -220,10 +278,16 @@ class Shell(Driven):
         while self._queue and count < _BATCH_MOST:
             request = self._queue.popleft()
             requests.append(request)
-            count += len(request) + 1
-            batch.signals += request.signals
-            batch.submissions += request.submissions
-            batch.cancels += request.cancels
+            count += 1
+            if request.submissions:
+                batch.submissions += request.submissions
+                count += len(request.submissions)
+            if request.signals:
+                batch.signals += request.signals
+                count += len(request.signals)
+            if request.cancels:
+                batch.cancels += request.cancels
+                count += len(request.cancels)
             if request.position is not None:
                 positions.subscriptions[request.position[0]] = request.position[1]
             if request.keeper is not None:
@@ -247,9 +311,7 @@ class Shell(Driven):
                 log.exception("%s: a listener failed: %r", self.store.path, listener)
 
     def _remembered(self, batch: Batch) -> dict[str, Operation]:
-        is_waiting = self.machine.is_waiting
-        ids = [each.id for each in batch.submissions if not is_waiting(each.id)]
-        ids += [id for id in batch.cancels if not is_waiting(id)]
+        ids = self.machine.others(batch)
         return self.store.find(ids, writing=True) if ids else {}
 
     def _refuse(self, requests: list[Request], time_ms: int, error: Exception) -> None:
@@ -263,7 +325,7 @@ class Shell(Driven):
                 "it was not acknowledged; try again, the same id is safe"
             )
             refusal.__cause__ = error
-            _set(request.future, None, refusal)
+            request.answer(None, refusal)
 
     def _fail(self, requests: list[Request], error: BaseException) -> None:
         """The machine may not be what the file says: go no further."""
@@ -274,11 +336,14 @@ class Shell(Driven):
             requests += self._queue
             self._queue.clear()
         for request in requests:
-            _set(request.future, None, failure)
+            request.answer(None, failure)
         self._release_followers()
         self._refuse_questions(failure)
 
     def _answer(self, requests: list[Request], batch: Batch) -> None:
+        if len(requests) == 1 and not (batch.signals or batch.cancels):
+            requests[0].answer(batch.submission_answers, None)
+            return
         signal = submission = cancel = 0
         for request in requests:
             answers: list[Answer] = []
@@ -292,7 +357,7 @@ class Shell(Driven):
             if request.cancels:
                 answers += batch.cancel_answers[cancel : cancel + len(request.cancels)]
                 cancel += len(request.cancels)
-            _set(request.future, answers, None)
+            request.answer(answers, None)
 
     # The feed.
 
