@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import contextlib
 import random
+import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from sojourn import ManualClock, durable, history
 from sojourn.durable import store
 from sojourn.history import folder as folder_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 Row = dict[str, Any]
@@ -188,6 +192,12 @@ class ending:
         folder_file._put_in_place, folder_file._sync = self._before
 
 
+@pytest.fixture
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ends is processes, not the power: the disk need not be waited for."""
+    monkeypatch.setattr(folder_file, "_sync", lambda path: None)
+
+
 def opened(path: Path, clock: ManualClock, **options: Any) -> durable.Purgatory:
     """A purgatory on the clock whose file is not synced."""
     return durable.Purgatory(path, clock=clock, connect=Unsynced, **options)
@@ -278,3 +288,23 @@ class Unsynced:
         if statement == "PRAGMA synchronous = FULL":
             statement = "PRAGMA synchronous = OFF"
         return self._connection.execute(statement, parameters)
+
+
+def parts(path: Path, table: str) -> list[Path]:
+    return sorted((path / "history" / table).rglob("*.parquet"))
+
+
+def change(path: Path, how: Callable[[list[Row]], list[Row]]) -> None:
+    """Write the part again with other rows, as a fault would have left it."""
+    table = pq.ParquetFile(path).read()
+    pq.write_table(pa.Table.from_pylist(how(table.to_pylist()), table.schema), path)
+
+
+def remove_first_hour(path: Path) -> None:
+    """As docs/history.md says."""
+    first = sorted(each.name for each in (path / "history/operations").iterdir())[0]
+    for each in (path / "history").glob(f"*/{first}*"):
+        if each.is_dir():
+            shutil.rmtree(each)
+        else:
+            each.unlink()

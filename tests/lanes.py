@@ -14,6 +14,7 @@ SHARED = {
         "test_spark_batch.py",
         "test_spark_stream.py",
         "test_cli_spark.py",
+        "test_history_spark.py",
         "[spark ",
         " on spark]",
     ),

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from history_world import OUTCOME, TABLES, Dropped, World, abandon, ending, naive_ends, opened, read
+from history_world import unsynced as unsynced
 
 from sojourn import ManualClock, cli, durable, history, replay
 from sojourn.errors import BadFile, Closed, InUse, OutOfRange
@@ -31,11 +32,9 @@ def hours(folder: Path, table: str) -> list[str]:
     return sorted(each.name for each in (folder / table).iterdir())
 
 
-@pytest.fixture(autouse=True)
-def unsynced(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ends here is processes, not the power: the disk need not be waited for."""
-    if "synced" not in request.node.name:
-        monkeypatch.setattr(folder_file, "_sync", lambda path: None)
+SYNC = folder_file._sync
+
+pytestmark = pytest.mark.usefixtures("unsynced")
 
 
 @pytest.fixture
@@ -239,6 +238,7 @@ def test_what_counts_is_synced_before_and_the_journal_is_released_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The order that a power cut asks for: sync a file, name it, sync the name; then the next."""
+    monkeypatch.setattr(folder_file, "_sync", SYNC)
     steps: list[tuple[str, str]] = []
     fsync, replace = os.fsync, os.replace
 

@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from history_world import World, abandon, opened, read
+from history_world import World, change, opened, parts, read, remove_first_hour
+from history_world import unsynced as unsynced
 
 from sojourn import ManualClock, cli, history
 from sojourn.errors import BadFile, NoSuchFile
-from sojourn.history import folder as folder_file
 from sojourn.history import names as names_file
 from sojourn.history import verification
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
 
 HOUR_MS = 3_600_000
 START_MS = 1_763_244_000_000  # 2025-11-15T22:00
@@ -31,9 +28,7 @@ BEFORE, DEPENDS = verification.BEFORE, verification.DEPENDS
 Row = dict[str, Any]
 
 
-@pytest.fixture(autouse=True)
-def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_file, "_sync", lambda path: None)
+pytestmark = pytest.mark.usefixtures("unsynced")
 
 
 @pytest.fixture
@@ -60,16 +55,6 @@ def recorded(tmp_path: Path) -> Path:
 
 def verify(path: Path, **options: Any) -> history.Verification:
     return history.verify(path / "waits.db", path / "history", **options)
-
-
-def parts(path: Path, table: str) -> list[Path]:
-    return sorted((path / "history" / table).rglob("*.parquet"))
-
-
-def change(path: Path, how: Callable[[list[Row]], list[Row]]) -> None:
-    """Write the part again with other rows, as a fault would have left it."""
-    table = pq.ParquetFile(path).read()
-    pq.write_table(pa.Table.from_pylist(how(table.to_pylist()), table.schema), path)
 
 
 # What is so.
@@ -330,16 +315,6 @@ def test_a_folder_without_a_history_is_refused(tmp_path: Path) -> None:
 # A history that is cut.
 
 
-def remove_first_hour(path: Path) -> None:
-    """As docs/history.md says."""
-    first = sorted(each.name for each in (path / "history/operations").iterdir())[0]
-    for each in (path / "history").glob(f"*/{first}*"):
-        if each.is_dir():
-            shutil.rmtree(each)
-        else:
-            each.unlink()
-
-
 def test_of_a_cut_history_what_is_not_known_is_counted_and_no_difference(recorded: Path) -> None:
     remove_first_hour(recorded)
     found = verify(recorded)
@@ -462,34 +437,3 @@ def test_the_command_explains_what_it_cannot_read(
 ) -> None:
     assert cli.main(["verify", str(tmp_path / "no.db"), "--history", str(tmp_path)]) == 2
     assert "holds no history" in capsys.readouterr().err
-
-
-# On Spark.
-
-
-def test_on_spark_the_findings_are_the_same(tmp_path: Path, spark: SparkSession) -> None:
-    world = World(11, tmp_path, hour_rate=0.02)
-    world.run(250)
-    abandon(world.recorder)
-    world.waits.close()
-    check_same(world, spark)
-    # Faults of every kind, then a cut.
-    for path in parts(tmp_path, "outcomes")[-3:]:
-        change(path, lambda rows: [{**row, "at_ms": row["at_ms"] + 1} for row in rows[:1]] + rows)
-    change(parts(tmp_path, "operations")[-2], lambda rows: rows[1:] + rows[-1:])
-    check_same(world, spark)
-    remove_first_hour(tmp_path)
-    remove_first_hour(tmp_path)
-    check_same(world, spark)
-
-
-def check_same(world: World, spark: SparkSession) -> None:
-    here = history.verify(world.data, world.folder, show=1_000)
-    there = history.verify(world.data, world.folder, spark=spark, show=1_000)
-    assert (there.proven, there.waiting, there.unproven, there.counts) == (
-        here.proven,
-        here.waiting,
-        here.unproven,
-        here.counts,
-    )
-    assert sorted(map(str, there.differences)) == sorted(map(str, here.differences))
