@@ -30,8 +30,8 @@ from sojourn.history.hours import hour_of
 from sojourn.history.tables import JournalBatch, Rows
 from sojourn.millis import checked_count
 
-_ROWS_AT_ONCE = 50_000  # from the journal, about
-_BATCHES_AT_ONCE = 4_096
+_ROWS_AT_ONCE = 2_000  # from the journal, about: others who read the file wait meanwhile
+_BATCHES_AT_ONCE = 100
 
 _EVERY_MS = 60_000
 _POSITION = "history-"  # and the history's identity: whose position it is in the journal

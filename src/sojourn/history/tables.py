@@ -19,9 +19,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sojourn.durable import Operation
+from sojourn.durable.records import read_submission
 
 OPERATIONS, SIGNALS, CANCELS = "operations", "signals", "cancels"
 OUTCOMES, FORGOTTEN = "outcomes", "forgotten"
+
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 REQUIREMENT = pa.struct([("key", pa.string()), ("offset", pa.int64())])
 
@@ -109,60 +112,60 @@ class Rows:
             keys += [signal[0] for signal in batch.signals]
             offsets += [signal[1] for signal in batch.signals]
             at += [time_ms] * len(batch.signals)
-        for operation in batch.operations:
-            self._add_operation(operation)
-        for outcome in batch.outcomes:
-            self._add_outcome(outcome, time_ms)
+        if batch.operations:
+            self._add_operations(batch.operations)
+        if batch.outcomes:
+            self._add_outcomes(batch.outcomes, time_ms)
         if batch.forgotten:
             keys, at = columns[FORGOTTEN]
             keys += batch.forgotten
             at += [time_ms] * len(batch.forgotten)
 
-    def _add_operation(self, operation: Operation) -> None:
+    def _add_operations(self, operations: Sequence[Operation]) -> None:
         ids, submitted, timeouts, _, needed, classes, payloads, blobs, traces = self._columns[
             OPERATIONS
         ]
-        ids.append(operation.id)
-        submitted.append(operation.submitted_ms)
-        timeouts.append(operation.timeout_ms)
-        for key, offset in operation.requires:
-            self._keys.append(key)
-            self._offsets.append(offset)
-        self._counts.append(len(self._keys))
-        needed.append(operation.needed)
-        classes.append(operation.class_)
-        payload = operation.payload
-        text = blob = None
-        if payload is not None:
-            if isinstance(payload, bytes):
-                blob = payload
-                self.payload_bytes += len(blob)
-            else:
-                text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
-                self.payload_bytes += len(text)
-        payloads.append(text)
-        blobs.append(blob)
-        traces.append(operation.traceparent)
+        counts, keys, offsets = self._counts, self._keys, self._offsets
+        for operation in operations:
+            submission = read_submission(operation.content)  # all of it at once
+            ids.append(submission.id)
+            timeouts.append(submission.timeout_ms)
+            needed.append(submission.needed)
+            keys += submission.requires[::2]
+            offsets += submission.requires[1::2]
+            counts.append(len(keys))
+        submitted += [operation.submitted_ms for operation in operations]
+        classes += [operation.class_ for operation in operations]
+        traces += [operation.traceparent for operation in operations]
+        for payload in [operation.payload for operation in operations]:
+            text = blob = None
+            if payload is not None:
+                if isinstance(payload, bytes):
+                    blob = payload
+                    self.payload_bytes += len(blob)
+                else:
+                    text = _json(payload)
+                    self.payload_bytes += len(text)
+            payloads.append(text)
+            blobs.append(blob)
 
-    def _add_outcome(self, outcome: Operation, told_ms: int) -> None:
-        at_ms = outcome.at_ms
-        row = (
-            outcome.id,
-            outcome.status,
-            at_ms,
-            outcome.by_key,
-            outcome.waited_ms,
-            outcome.number,
-            outcome.submitted_ms,
-            told_ms,
-            outcome.class_,
-        )
-        for column, value in zip(self._columns[OUTCOMES], row, strict=True):
-            column.append(value)
-        if outcome.status == "cancelled":
-            ids, at = self._columns[CANCELS]
-            ids.append(outcome.id)
-            at.append(at_ms)
+    def _add_outcomes(self, outcomes: Sequence[Operation], told_ms: int) -> None:
+        ids, statuses, at, by_keys, waited, numbers, submitted, told, classes = self._columns[
+            OUTCOMES
+        ]
+        ids += [outcome.id for outcome in outcomes]
+        statuses += [outcome.status for outcome in outcomes]
+        at += [outcome.at_ms for outcome in outcomes]
+        by_keys += [outcome.by_key for outcome in outcomes]
+        waited += [outcome.waited_ms for outcome in outcomes]
+        numbers += [outcome.number for outcome in outcomes]
+        submitted += [outcome.submitted_ms for outcome in outcomes]
+        told += [told_ms] * len(outcomes)
+        classes += [outcome.class_ for outcome in outcomes]
+        cancelled = [outcome for outcome in outcomes if outcome.status == "cancelled"]
+        ids, at = self._columns[CANCELS]
+        ids += [outcome.id for outcome in cancelled]
+        at += [outcome.at_ms for outcome in cancelled]
 
     def tables(self) -> dict[str, pa.Table]:
         """The rows as tables, by name."""
