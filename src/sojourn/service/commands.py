@@ -14,6 +14,8 @@ import msgspec
 from starlette.requests import Request as HttpRequest
 
 from sojourn.durable import Answer
+from sojourn.durable.answers import ACCEPTED
+from sojourn.durable.payloads import PAYLOAD_DEPTH_MAX, WrittenJson
 from sojourn.durable.records import Submission, checked_id, checked_signal, checked_submission
 from sojourn.durable.shell import Request
 from sojourn.errors import SojournError
@@ -27,6 +29,7 @@ from sojourn.service.wire import (
     Rows,
     Signal,
     Submit,
+    accepted_out,
     bad_row,
     is_many,
     operation_out,
@@ -36,6 +39,8 @@ Row = TypeVar("Row", bound=msgspec.Struct)
 
 _STATUS = {"accepted": 201, "duplicate": 200, "unchanged": 200, "ended": 200, "unknown": 404}
 _TRACEPARENT = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+_SHORT_BYTES = 4_000  # Python reads numbers of 4,300 digits
 
 _SUBMITS = Rows(Submit)
 _SIGNALS = Rows(Signal)
@@ -51,7 +56,7 @@ async def submit(request: HttpRequest) -> Reply:
     row = _SUBMITS.one(body)
     if row.traceparent is None:
         row.traceparent = _traceparent(request)
-    return await _send_one(request, _to_submit([_submission(row, limits)]))
+    return await _send_one(request, _to_submit([_submission(row, limits)]), row)
 
 
 async def signal(request: HttpRequest) -> Reply:
@@ -60,7 +65,8 @@ async def signal(request: HttpRequest) -> Reply:
     body = await bodies.read(request, limits.body_bytes)
     if is_many(body):
         return await _send_many(request, body, _SIGNALS, _signal, _to_signal)
-    return await _send_one(request, _to_signal([_signal(_SIGNALS.one(body), limits)]))
+    row = _SIGNALS.one(body)
+    return await _send_one(request, _to_signal([_signal(row, limits)]), row)
 
 
 async def cancel(request: HttpRequest) -> Reply:
@@ -69,14 +75,15 @@ async def cancel(request: HttpRequest) -> Reply:
     body = await bodies.read(request, limits.body_bytes)
     if is_many(body):
         return await _send_many(request, body, _CANCELS, _cancel, _to_cancel)
-    return await _send_one(request, _to_cancel([_cancel(_CANCELS.one(body), limits)]))
+    row = _CANCELS.one(body)
+    return await _send_one(request, _to_cancel([_cancel(row, limits)]), row)
 
 
-async def _send_one(request: HttpRequest, command: Request) -> Reply:
+async def _send_one(request: HttpRequest, command: Request, row: msgspec.Struct) -> Reply:
     (answer,) = await request.app.state.service.sender.send(command)
     if answer.error is not None:
         raise refusal_of(answer.error)
-    return Reply(_STATUS[answer.verdict], encode(_answer_out(answer)))
+    return Reply(_STATUS[answer.verdict], encode(_answer_out(answer, row)))
 
 
 async def _send_many(
@@ -89,29 +96,34 @@ async def _send_many(
     service = request.app.state.service
     limits: Limits = service.settings.limits
     good: list[Any] = []
+    taken: list[Any] = []  # their rows
     refused: dict[int, AnswerOut] = {}
     for at, row in enumerate(decoder.many(body, limits)):
         try:
             if isinstance(row, Refusal):
                 raise row
             good.append(check(row, limits))
+            taken.append(row)
         except (Refusal, SojournError) as error:
             refused[at] = _refused(error)
     answers: list[AnswerOut] = []
     if good:
-        answers = [_answer_out(each) for each in await service.sender.send(command(good))]
+        given = await service.sender.send(command(good))
+        answers = [_answer_out(answer, row) for answer, row in zip(given, taken, strict=True)]
     for at, answer in refused.items():
         answers.insert(at, answer)
     return Reply(200, encode({"answers": answers}))
 
 
-def _answer_out(answer: Answer) -> AnswerOut:
+def _answer_out(answer: Answer, row: msgspec.Struct) -> AnswerOut:
     if answer.error is not None:
         return _refused(answer.error)
     operation = answer.operation
-    return AnswerOut(
-        answer.verdict, answer.at_ms, None if operation is None else operation_out(operation)
-    )
+    if operation is None:
+        return AnswerOut(answer.verdict, answer.at_ms)
+    if type(row) is Submit and answer.verdict == ACCEPTED:
+        return AnswerOut(answer.verdict, answer.at_ms, accepted_out(row, operation))
+    return AnswerOut(answer.verdict, answer.at_ms, operation_out(operation))
 
 
 def _refused(error: Refusal | SojournError) -> AnswerOut:
@@ -177,9 +189,21 @@ def _payload(row: Submit, limits: Limits) -> Any:
     if payload is not None or not written:
         return payload
     try:
-        return msgspec.json.decode(written)
+        value = msgspec.json.decode(written)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise bad_row(f"the payload cannot be read as JSON: {error}") from None
+    row.payload = msgspec.Raw(b"" if value is None else encode(value))  # as it will be told
+    if type(value) in (dict, list) and _is_harmless(written):
+        return WrittenJson(row.payload)
+    return value
+
+
+def _is_harmless(written: memoryview) -> bool:
+    """Whether it is too short to have a number too long, or parts too deep in each other."""
+    if len(written) > _SHORT_BYTES:
+        return False
+    text = bytes(written)
+    return text.count(b"[") + text.count(b"{") <= PAYLOAD_DEPTH_MAX
 
 
 def _signal(row: Signal, limits: Limits) -> tuple[str, int]:

@@ -45,7 +45,7 @@ class Guarded:
     _head_bytes = 0  # of headers that are not whole yet
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        super().connection_made(transport)  # type: ignore[misc]
+        super().connection_made(Joined(transport, self.loop))  # type: ignore[misc]
         most = self.limits.connections
         if len(self.connections) > 2 * most:
             transport.abort()
@@ -153,6 +153,50 @@ class Guarded:
         head += [b"%b: %b\r\n" % each for each in (*headers, (b"connection", b"close"))]
         self.transport.write(b"".join([*head, b"\r\n", reply.body]))
         self.transport.close()
+
+
+class Joined:
+    """A transport that sends at once what is written in one turn of the loop.
+
+    uvicorn writes the head of an answer and its body one after the other; each would be a system
+    call, and a packet, of its own.
+    """
+
+    __slots__ = ("_loop", "_parts", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def _flush(self) -> None:
+        if self._parts:
+            parts, self._parts = self._parts, []
+            self._transport.write(b"".join(parts))
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def pause_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._transport.resume_reading()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._transport.get_extra_info(name, default)
 
 
 class GuardedH11(Guarded, H11Protocol):  # type: ignore[misc]

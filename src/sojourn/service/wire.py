@@ -71,7 +71,7 @@ class OperationOut(Struct, gc=False, rename={"class_": "class"}):
     waited_ms: int | None
     class_: str
     number: int | None
-    requires: list[dict[str, Any]]
+    requires: list[Any]  # as Requirement
     needed: int
     traceparent: str | None
     payload: Any = UNSET
@@ -153,9 +153,34 @@ def bad_row(message: str) -> Refusal:
     return Refusal(400, "bad_row", message, do="see /openapi.json for what a row has")
 
 
+def accepted_out(row: Submit, operation: Operation) -> OperationOut:
+    """The same for one that was just accepted: what was submitted need not be read again."""
+    submitted_ms = operation.submitted_ms
+    out = OperationOut(
+        row.id,
+        operation.status,
+        submitted_ms,
+        submitted_ms + row.timeout_ms,
+        row.timeout_ms,
+        operation.at_ms,
+        operation.by_key,
+        operation.waited_ms,
+        row.class_ or "",
+        operation.number,
+        row.requires,
+        row.needed or len(row.requires),
+        row.traceparent,
+    )
+    if row.payload_base64 is not None:
+        out.payload_base64 = b64encode(row.payload_base64).decode()
+    elif len(row.payload):
+        out.payload = row.payload
+    return out
+
+
 def operation_out(operation: Operation) -> OperationOut:
     """The operation as it is told."""
-    requires = [{"key": key, "offset": offset} for key, offset in operation.requires]
+    requires = [Requirement(key, offset) for key, offset in operation.requires]
     out = OperationOut(
         operation.id,
         operation.status,
