@@ -29,3 +29,8 @@ async def metrics(request: Request) -> Reply:
     return text(
         request.app.state.service.counts.text(), b"text/plain; version=0.0.4; charset=utf-8"
     )
+
+
+async def state(request: Request) -> Reply:
+    """GET /v1/state: what the dashboard shows."""
+    return json(await request.app.state.service.state.gather())

@@ -7,6 +7,7 @@ from starlette.routing import BaseRoute, Route
 
 from sojourn.service import (
     commands,
+    dashboard,
     events,
     health,
     keys,
@@ -170,6 +171,29 @@ ACTIONS: tuple[Action, ...] = (
         (_NAME,),
         body=ref("Position"),
         answers={200: _SUBSCRIPTION},
+    ),
+    Action(
+        "GET",
+        "/v1/state",
+        health.state,
+        "The numbers that the dashboard shows.",
+        READ,
+        answers={200: ("The numbers; docs/dashboard.md says what they are.", {"type": "object"})},
+    ),
+    Action(
+        "GET",
+        "/",
+        dashboard.index,
+        "The dashboard.",
+        answers={200: ("The page.", "text/html")},
+    ),
+    Action(
+        "GET",
+        "/dashboard/{name}",
+        dashboard.file,
+        "A file of the dashboard's.",
+        parameters=(Parameter("name", "path", "Its name.", "string"),),
+        answers={200: ("The file, of whichever type.", "*/*")},
     ),
     Action(
         "GET",

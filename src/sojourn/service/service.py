@@ -15,6 +15,7 @@ from sojourn.service.polls import Polls
 from sojourn.service.sample_traffic import SampleTraffic
 from sojourn.service.sender import Sender
 from sojourn.service.settings import Settings
+from sojourn.service.state import State
 from sojourn.service.webhooks import AllowList, Webhooks
 
 T = TypeVar("T")
@@ -34,6 +35,7 @@ class Service:
     sender: Sender
     feed: Feed
     polls: Polls
+    state: State
     deliveries: Deliveries
 
     def __init__(self, settings: Settings, purgatory: Purgatory | None = None) -> None:
@@ -73,6 +75,7 @@ class Service:
         self.polls = Polls(settings.limits.waiters)
         self.deliveries = Deliveries(self, webhooks, allow_list)
         self._remove_listener = self.purgatory.listen(self._on_news)
+        self.state = State(self)
         self.counts.start()
         self.deliveries.start()
         if settings.sample_traffic:
@@ -149,6 +152,7 @@ class Service:
         await self.deliveries.close()
         self.counts.close()
         self._remove_listener()
+        self.state.close()
         await self._release()
 
     async def _release(self) -> None:

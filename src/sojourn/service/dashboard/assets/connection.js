@@ -1,0 +1,52 @@
+// Whether the numbers are of now.
+
+import { byId, setText } from "./element.js";
+import { ageMs, nowMs } from "./clock.js";
+import { duration, moment, roughly } from "./units.js";
+
+const STALE_MS = 3500;
+
+export class Connection {
+  constructor() {
+    this.line = byId("connection");
+    this.has = false;
+    this.trouble = null;
+    this.isPaused = false;
+  }
+
+  good() {
+    this.has = true;
+    this.trouble = null;
+    this.isPaused = false;
+    this.show();
+  }
+
+  bad(error) {
+    this.trouble = error.name === "TimeoutError" ? "no answer within 5 s" : error.message;
+    this.show();
+  }
+
+  pause() {
+    this.isPaused = true;
+    this.show();
+  }
+
+  /** Also called each second, since silence makes numbers old. */
+  show() {
+    const isStale = this.has && ageMs() > STALE_MS;
+    const kind = this.isPaused ? "paused" : this.trouble || isStale ? "lost" : this.has ? "live" : "waiting";
+    this.line.className = `connection ${kind}`;
+    document.body.classList.toggle("stale", this.has && kind === "lost");
+    if (kind === "live") setText(this.line, "live");
+    else if (kind === "paused") setText(this.line, "paused while nobody looks");
+    else if (kind === "waiting") setText(this.line, "Connecting…");
+    else {
+      // To the minute once it has lasted, so that it is not told each second.
+      const age = ageMs() < 60000 ? `${Math.floor(ageMs() / 10000) * 10} s` : roughly(Math.floor(ageMs() / 60000) * 60000);
+      const old = this.has ? `The numbers are from ${moment(nowMs() - ageMs())}, more than ${age} ago. ` : "";
+      setText(this.line, `The service cannot be reached. ${old}${this.trouble ?? ""}`);
+    }
+  }
+}
+
+export const since = (state) => duration(Math.min(state.now_ms - state.counted_from_ms, state.waited.over_ms));
