@@ -63,6 +63,7 @@ def service_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str
     + blocks("docs/data.md")
     + blocks("docs/metrics.md")
     + blocks("docs/durable.md")
+    + blocks("docs/service.md")
     + blocks("docs/history.md")
     + blocks("docs/client.md"),
 )

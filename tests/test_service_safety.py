@@ -56,7 +56,7 @@ def test_every_action_asks_for_its_scope(guarded: Running) -> None:
     for action in ACTIONS:
         path = action.plain_path.replace("{", "").replace("}", "")
         if action.scope is None:
-            assert guarded.http.request(action.method, path).status_code < 400
+            assert guarded.http.request(action.method, path).status_code not in (401, 403)
             continue
         assert code(guarded.http.request(action.method, path)) == (401, "unauthorized")
         wrong = {"read": WRITER, "write": READER, "admin": WRITER}[action.scope]
