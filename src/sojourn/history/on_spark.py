@@ -47,21 +47,35 @@ from sojourn.spark.session import quiet_pyspark
 _PROVEN, _OPEN = "proven", "open"
 _DIFFERENT = (CHANGED, STILL_WAITING, NOT_TOLD, NEVER_SUBMITTED, TOLD_TWICE)
 _LEAST, _MOST = rows.LEAST, rows.MOST
+_SCHEMAS = {  # said, so that Spark need not look for them in the files
+    OPERATIONS: "id string, submitted_ms long, timeout_ms long, "
+    "requires array<struct<key: string, offset: long>>, needed int",
+    SIGNALS: "key string, offset long, at_ms long",
+    CANCELS: "id string, at_ms long",
+    OUTCOMES: "id string, status string, at_ms long, by_key string, waited_ms long, number long, "
+    "submitted_ms long, told_ms long",
+    FORGOTTEN: "key string, at_ms long",
+}
 
 
 def compare_on_spark(spark: SparkSession, stretch: Stretch, findings: Findings, step: Step) -> None:
     """Replay the stretch on Spark, and compare with its outcomes."""
     step("reading the history on Spark")
+    with stretch.pinned() as paths, quiet_pyspark():
 
-    def read(table: str, columns: list[str]) -> DataFrame:
-        frame = spark.read.parquet(*stretch.paths(table))
-        return frame.where(F.col(TIME[table]) <= stretch.last_ms).select(*columns)
+        def read(table: str, columns: list[str]) -> DataFrame:
+            files = paths(table)
+            frame = (
+                spark.read.schema(_SCHEMAS[table]).parquet(*files)
+                if files
+                else spark.createDataFrame([], _SCHEMAS[table])
+            )
+            return frame.where(F.col(TIME[table]) <= stretch.last_ms).select(*columns)
 
-    operations = read(OPERATIONS, list(rows.OPERATION_COLUMNS))
-    signals = read(SIGNALS, list(rows.SIGNAL_COLUMNS))
-    cancels = read(CANCELS, list(rows.CANCEL_COLUMNS))
-    told = read(OUTCOMES, TOLD_COLUMNS)
-    with quiet_pyspark():
+        operations = read(OPERATIONS, list(rows.OPERATION_COLUMNS))
+        signals = read(SIGNALS, list(rows.SIGNAL_COLUMNS))
+        cancels = read(CANCELS, list(rows.CANCEL_COLUMNS))
+        told = read(OUTCOMES, TOLD_COLUMNS)
         forgotten = read(FORGOTTEN, ["key", "at_ms"]) if stretch.rows(FORGOTTEN) else None
         names = _names(operations, signals, forgotten)
         if names:

@@ -9,8 +9,12 @@ is, some operations were submitted before, and keys may have come some way befor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -66,14 +70,37 @@ class Stretch:
         """How many rows of the table were recorded."""
         return sum(hour.rows(table) for hour in self.hours)
 
-    def paths(self, table: str) -> list[str]:
-        """The files of the table that are there."""
-        paths = [
-            self.folder.part_path(table, hour.name, part.name)
-            for hour in self.hours
-            for part in hour.parts[table]
-        ]
-        return [str(path) for path in paths if path.exists()]
+    @contextlib.contextmanager
+    def pinned(self) -> Iterator[Callable[[str], list[str]]]:
+        """The files of a table that are there, under names that stay theirs meanwhile.
+
+        A recorder may replace files of the last hour while they are read elsewhere: they get a
+        second name, where that can be given.
+        """
+        aside = self.folder.path / f"_verifying-{uuid.uuid4().hex}"
+
+        def pin(table: str, path: Path) -> Path:
+            try:
+                aside.mkdir(exist_ok=True)
+                second = aside / f"{table}-{path.name}"
+                second.hardlink_to(path)
+                return second
+            except OSError:  # not every disk can, nor may everybody write there
+                return path
+
+        def paths(table: str) -> list[str]:
+            found = []
+            for hour in self.hours:
+                for part in hour.parts[table]:
+                    path = self.folder.part_path(table, hour.name, part.name)
+                    if path.exists():
+                        found.append(pin(table, path) if hour is self.hours[-1] else path)
+            return [str(path) for path in found]
+
+        try:
+            yield paths
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
 
     def read(self, table: str, columns: list[str]) -> pa.Table:
         """The rows of the table, in the order of batches."""
