@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from history_world import World, change, opened, parts, read, remove_first_hour
 from history_world import unsynced as unsynced
@@ -17,6 +18,8 @@ from sojourn import ManualClock, cli, history
 from sojourn.errors import BadFile, NoSuchFile
 from sojourn.history import names as names_file
 from sojourn.history import verification
+from sojourn.history.folder import Folder
+from sojourn.history.stretch import Stretch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,6 +109,37 @@ def test_a_history_is_verified_while_it_is_recorded(tmp_path: Path) -> None:
         assert found.is_proven, found.differences
         assert found.unproven[verification.NOT_RECORDED] == 1
         assert found.proven == 1
+
+
+def test_files_that_are_read_elsewhere_stay_what_they_were_while_recording_goes_on(
+    tmp_path: Path,
+) -> None:
+    clock = ManualClock(START_MS)
+    folder = tmp_path / "history"
+    with (
+        opened(tmp_path / "waits.db", clock) as waits,
+        history.Recorder(waits, folder) as recorder,
+    ):
+        waits.signal("k", 1)
+        recorder.flush()
+        with Stretch.of(Folder(folder)).pinned() as paths:
+            (path,) = paths("signals")
+            waits.signal("k", 2)
+            recorder.flush()
+            assert pq.ParquetFile(path).metadata.num_rows == 1
+            assert len(read(folder, "signals")) == 2
+        assert not list(folder.glob("_verifying*"))
+
+
+def test_an_empty_history_says_so(tmp_path: Path) -> None:
+    clock = ManualClock(START_MS)
+    with (
+        opened(tmp_path / "waits.db", clock) as waits,
+        history.Recorder(waits, tmp_path / "history"),
+    ):
+        pass
+    with pytest.raises(NoSuchFile, match="nothing was recorded yet"):
+        verify(tmp_path)
 
 
 # Keys that were forgotten, ids that came again.

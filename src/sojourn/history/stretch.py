@@ -40,7 +40,10 @@ class Stretch:
         folder.identity()
         hours = folder.hours()
         if not hours:
-            raise NoSuchFile(f"the history in {folder.path} is empty: nothing was recorded yet")
+            raise NoSuchFile(
+                f"the history in {folder.path} is empty: nothing was recorded yet; "
+                "what was taken is recorded within a minute"
+            )
         begin = len(hours) - 1
         while begin and hours[begin - 1].last_batch + 1 == hours[begin].first_batch:
             if not _has_any_part(folder, hours[begin - 1]):
