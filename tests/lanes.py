@@ -18,7 +18,6 @@ SHARED = {
         "[spark ",
         " on spark]",
     ),
-    "spark cluster": ("test_spark_cluster.py", "test_spark_stream_cluster.py"),
 }
 
 # They take longest, so they start first; then what is left fits around them.
@@ -26,7 +25,7 @@ FIRST = (
     "spark session",
     "test_spark_kafka",
     "test_spark_stream_kill",
-    "spark cluster",
+    "test_spark_cluster",
     "test_collections",
     "test_one_answer",
 )

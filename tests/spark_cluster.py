@@ -1,7 +1,7 @@
 """A real Spark cluster on loopback: a master and two workers, each a process of its own.
 
 A process has one Spark session, and the tests have theirs; so a job for the cluster runs as a
-program of its own: `cluster.run(code)`.
+program of its own: `cluster.run(program)`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Cluster:
     master: str  # spark://127.0.0.1:port
     workers: int
 
-    def run(self, code: str, *arguments: str | Path) -> str:
+    def run(self, program: Path, *arguments: str | Path) -> str:
         """Run a program with SPARK_MASTER in its environment; return what it prints."""
         done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", code, *map(str, arguments)],
+            [sys.executable, "-W", "error", str(program), *map(str, arguments)],
             env=os.environ | {"SPARK_MASTER": self.master},
             capture_output=True,
             text=True,
@@ -67,6 +67,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def _daemon(log: Path, ready: str, name: str, *arguments: str) -> Iterator[str]:
     """Start one, wait until its log has what is looked for, give that; stop it in the end."""
     import pyspark
+    from stream_driver import QUICK_JVM
 
     from sojourn.spark.java import find_java
 
@@ -75,6 +76,7 @@ def _daemon(log: Path, ready: str, name: str, *arguments: str) -> Iterator[str]:
         "SPARK_HOME": str(home),
         "JAVA_HOME": str(find_java(os.environ).home),
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     with log.open("w") as file:

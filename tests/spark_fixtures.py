@@ -11,9 +11,6 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A JVM that lives for a minute has no use for its best compiler, nor for several collectors.
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
 
 @pytest.fixture(scope="session")
 def java() -> None:
@@ -43,6 +40,8 @@ def shared_session() -> SparkSession:
     It ends with the process.
     """
     need_java()
+    from stream_driver import QUICK_JVM
+
     from sojourn.spark.session import local_session
 
     return local_session(

@@ -8,19 +8,22 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from sojourn.spark import local_session, read_files, resolve_stream, stream_settings, write_stream
 
-# A JVM that lives for seconds has no use for its best compiler, nor for several collectors.
+# A JVM that lives for a minute has no use for its best compiler, nor for several collectors.
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-def main(folder: Path, master: str = "local[2]") -> None:
-    spark = local_session(
-        master,
-        driver_memory="1g",
-        shuffle_partitions=2,
-        settings={"spark.driver.defaultJavaOptions": QUICK_JVM},
+def session(master: str, settings: dict[str, str]) -> SparkSession:
+    quick = {"spark.driver.defaultJavaOptions": QUICK_JVM}
+    return local_session(
+        master, driver_memory="1g", shuffle_partitions=2, settings=quick | settings
     )
+
+
+def stream(spark: SparkSession, folder: Path) -> None:
     stream_settings(spark)
     tables = [
         read_files(spark, "parquet", str(folder / name), name, files_per_batch=1)
@@ -29,10 +32,10 @@ def main(folder: Path, master: str = "local[2]") -> None:
     # Snapshots come often, so that a start finds a snapshot, or a log, or both.
     out = resolve_stream(*tables, delay_ms=200, shards=3, idle="event", snapshot_every=2)
     out_folder, checkpoint = str(folder / "out"), str(folder / "checkpoint")
-    query = write_stream(out, out_folder, checkpoint, trigger=None)
-    query.awaitTermination()
-    spark.stop()
+    write_stream(out, out_folder, checkpoint, trigger=None).awaitTermination()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    spark = session("local[2]", {})
+    stream(spark, Path(sys.argv[1]))
+    spark.stop()

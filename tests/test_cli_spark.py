@@ -14,6 +14,8 @@ from sojourn.cli import main
 
 pytest.importorskip("pyspark", reason="this needs PySpark")
 
+from stream_driver import QUICK_JVM
+
 
 def answer(out: Path, part: str) -> list[dict[str, Any]]:
     rows = pq.read_table(out / part).to_pylist()
@@ -31,7 +33,9 @@ def test_json_lines_are_replayed_on_spark_as_here(
     here, there = tmp_path / "here", tmp_path / "there"
     assert main([*common, "--out", str(here)]) == 0
     expected = json.loads(capfd.readouterr().out)
-    assert main([*common, "--out", str(there), "--master", "local[2]"]) == 0
+    # The JVM is that of all tests in this process, if they come later.
+    quick = ["--conf", f"spark.driver.defaultJavaOptions={QUICK_JVM}"]
+    assert main([*common, "--out", str(there), "--master", "local[2]", *quick]) == 0
     told = capfd.readouterr()
     said = json.loads(told.out)
     assert "replaying on Spark" in told.err

@@ -4,7 +4,6 @@ answer and leaves nothing watched. The clock is moved by hand; a bare client mak
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -16,24 +15,6 @@ from kio.schema.errors import ErrorCode
 
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _schemas_are_loaded() -> None:
-    """The first use of an API imports kio's classes for it; that is not the tests' own time."""
-    with Cluster() as cluster, Wire(cluster) as wire:
-        wire.ask(wire.create_topics("t"))
-        wire.ask(wire.produce("t"))
-        wire.ask(wire.fetch("t", {0: 0}))
-        wire.ask(wire.delete_records("t", -1))
-        wire.ask(wire.create_partitions("t", 2))
-
-
-@pytest.fixture(autouse=True)
-def _within_a_second(_schemas_are_loaded: None) -> Iterator[None]:
-    started = time.monotonic()
-    yield
-    assert time.monotonic() - started < 1
 
 
 @pytest.fixture

@@ -103,19 +103,19 @@ def by_spark_stages(trace: Trace) -> Answer:
 
 
 def by_spark_streaming(trace: Trace) -> Answer:
-    """In seven batches, shuffled within the delay, through folders of files."""
+    """In five batches, shuffled within the delay, through folders of files."""
     import sojourn.spark as sp
 
     session = spark_fixtures.shared_session()
     sp.stream_settings(session)
     with TemporaryDirectory() as name:
         folder = Path(name)
-        write_arrivals(folder, arrivals(trace, 6, 500))
+        write_arrivals(folder, arrivals(trace, 4, 500))
         tables = [
             sp.read_files(session, "parquet", str(folder / table), table, files_per_batch=1)
             for table in ("operations", "signals", "cancels")
         ]
-        out = sp.resolve_stream(*tables, delay_ms=500, shards=6, idle="event", snapshot_every=2)
+        out = sp.resolve_stream(*tables, delay_ms=500, shards=4, idle="event", snapshot_every=2)
         checkpoint = str(folder / "checkpoint")
         sp.write_stream(out, str(folder / "out"), checkpoint, trigger=None).awaitTermination()
         outcomes, rejected = (

@@ -697,16 +697,16 @@ def test_a_signal_looks_at_no_operation_that_it_does_not_satisfy(
     """Completing them one signal at a time is no more work than completing them with one."""
 
     def seconds(waiting: int) -> float:
-        """For a thousand signals on a key with that many waiting, which complete one each."""
+        """Processor time of a thousand signals on a key with that many waiting, each for one."""
         purgatory.cancel_for_key("a")
         low = purgatory.progress("a") or 0
         purgatory.submit_many(
             (DelayedOperation(10**6), [("a", low + n)]) for n in range(1, waiting + 1)
         )
-        began = time.perf_counter()
+        began = time.thread_time()
         for n in range(1, 1001):
             assert purgatory.signal("a", low + n) == 1
-        return time.perf_counter() - began
+        return time.thread_time() - began
 
     few = min(seconds(1_000) for _ in range(3))
     many = min(seconds(30_000) for _ in range(2))

@@ -1,56 +1,62 @@
-"""The same job on a real cluster gives the same answer."""
+"""The same jobs on a real cluster give the same answer."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow.parquet as pq
-from rows_traces import random_trace
+import pytest
+from rows_traces import Trace, random_trace
+from stream_traces import arrivals, write_arrivals
+from test_spark_stream_kill import compare
 
 from sojourn import replay
 
 if TYPE_CHECKING:
     from spark_cluster import Cluster
 
-JOB = """
-import os, sys
-from sojourn.spark import local_session, resolve
+DRIVER = Path(__file__).with_name("cluster_driver.py")
+TABLES = ("operations", "signals", "cancels")
 
-folder = sys.argv[1]
-session = local_session(
-    os.environ["SPARK_MASTER"],
-    driver_memory="512m",
-    settings={"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"},
-)
-operations, signals, cancels = (
-    session.read.parquet(f"{folder}/{name}.parquet").repartition(4)
-    for name in ("operations", "signals", "cancels")
-)
-with resolve(operations, signals, cancels, int(sys.argv[2]), partitions=4) as r:
+
+class Done(NamedTuple):
+    """What was given to the cluster, and where its answers are."""
+
+    batch: Trace
+    stream: Trace
+    folder: Path
+    processes: int
+
+
+@pytest.fixture(scope="module")
+def done(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """A batch and a stream, run by one driver: it is the JVMs that take long to start."""
+    folder = tmp_path_factory.mktemp("jobs")
+    batch = random_trace(7, 5000, extremes=False, ties_by_arrival=False, until=True)
+    (folder / "batch").mkdir()
+    (folder / "batch" / "until_ms").write_text(str(batch.until_ms))
+    for name, table in zip(TABLES, batch.tables(), strict=True):
+        pq.write_table(table, folder / "batch" / f"{name}.parquet")
+    stream = random_trace(11, 2000, extremes=False, ties_by_arrival=False, until=False)
+    write_arrivals(folder / "stream", arrivals(stream, 3, 190))
+    return Done(batch, stream, folder, int(cluster.run(DRIVER, folder)))
+
+
+def test_a_batch_on_a_cluster_gives_the_answer_of_one_process(done: Done) -> None:
+    expected = replay.resolve(*done.batch.tables(), done.batch.until_ms)
     for name in ("outcomes", "pending", "rejected"):
-        getattr(r, name).write.parquet(f"{folder}/{name}")
-hosts = session.range(0, 1000, 1, 8).rdd.mapPartitions(lambda _: [os.getppid()]).distinct().count()
-print("processes", hosts)
-session.stop()
-"""
-
-
-def test_batch_on_a_cluster_gives_the_answer_of_one_process(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    trace = random_trace(7, 5000, extremes=False, ties_by_arrival=False, until=True)
-    assert trace.until_ms is not None
-    tables = trace.tables()
-    for name, table in zip(("operations", "signals", "cancels"), tables, strict=True):
-        pq.write_table(table, tmp_path / f"{name}.parquet")
-    said = cluster.run(JOB, tmp_path, str(trace.until_ms))
-    expected = replay.resolve(*tables, trace.until_ms)
-    for name in ("outcomes", "pending", "rejected"):
-        right, found = getattr(expected, name), pq.read_table(tmp_path / name)
+        right, found = getattr(expected, name), pq.read_table(done.folder / "batch" / name)
         assert rows_of(found) == rows_of(right)
         assert len(right) > 0
-    assert said == f"processes {cluster.workers}\n"
+
+
+def test_a_stream_on_a_cluster_gives_the_answer_of_one_process(done: Done) -> None:
+    compare(done.folder / "stream", done.stream)
+
+
+def test_every_worker_of_the_cluster_has_worked(done: Done, cluster: Cluster) -> None:
+    assert done.processes == cluster.workers
 
 
 def rows_of(table: object) -> list[str]:

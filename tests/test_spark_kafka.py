@@ -33,7 +33,7 @@ from sojourn.kafka import Cluster
 
 PATIENCE_S = 240
 TOPICS = ("operations", "signals", "cancels")
-CHUNKS, SPAN_MS, DELAY_MS = 30, 20_000, 5_000  # a chunk may be read before the one it belongs with
+CHUNKS, SPAN_MS, DELAY_MS = 16, 20_000, 5_000  # a chunk may be read before the one it belongs with
 
 
 @pytest.fixture
@@ -55,28 +55,54 @@ PARTS = [
     ["org.apache.kafka:kafka-clients:3.9.2"],
     ["org.apache.commons:commons-pool2:2.13.1"],
 ]
-COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+COPY = (
+    "<build><plugins><plugin><groupId>org.apache.maven.plugins</groupId>"
+    "<artifactId>maven-dependency-plugin</artifactId><version>3.6.1</version>"
+    "<executions><execution><phase>validate</phase><goals><goal>copy</goal></goals></execution>"
+    "</executions></plugin></plugins></build>"
+)
+JARS = Path(__file__).parents[1] / "build" / "connector"  # kept from run to run
 
 
 @pytest.fixture(scope="session")
 def connector(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The jars of the connector, fetched by Maven."""
+    """The jars of the connector, fetched by Maven where they are not there yet."""
+    if not all(map(jar_of, PARTS)):
+        fetch([name for part in PARTS for name in part], tmp_path_factory.mktemp("maven"))
+    jars = []
+    for part in PARTS:
+        if (jar := jar_of(part)) is None:
+            pytest.skip(f"Maven Central does not give {part[-1]}")
+        jars.append(str(jar))
+    return jars
+
+
+def jar_of(part: list[str]) -> Path | None:
+    """The jar of the first of these versions that is there."""
+    names = ("{1}-{2}.jar".format(*name.split(":")) for name in part)
+    return next((JARS / name for name in names if (JARS / name).exists()), None)
+
+
+def fetch(names: list[str], folder: Path) -> None:
+    """Fetch those that Maven Central has: a project of one module for each, so it starts once."""
     if shutil.which("mvn") is None:
         pytest.skip("Spark's Kafka connector is fetched with mvn, which is not installed")
-    folder = tmp_path_factory.mktemp("connector")
+    modules = [folder / f"m{n}" for n in range(len(names))]
+    listed = "".join(f"<module>{module.name}</module>" for module in modules)
+    write_pom(folder, f"<modules>{listed}</modules>")
+    for module, name in zip(modules, names, strict=True):
+        module.mkdir()
+        write_pom(module, f"<properties><artifact>{name}</artifact></properties>{COPY}")
+    command = ["mvn", "-q", "-B", "--fail-at-end", "validate", f"-DoutputDirectory={JARS}"]
+    subprocess.run(command, cwd=folder, capture_output=True, timeout=600, check=False)
+
+
+def write_pom(folder: Path, contents: str) -> None:
     (folder / "pom.xml").write_text(
-        "<project><modelVersion>4.0.0</modelVersion>"
-        "<groupId>sojourn</groupId><artifactId>connector</artifactId><version>1</version></project>"
+        "<project><modelVersion>4.0.0</modelVersion><packaging>pom</packaging>"
+        f"<groupId>sojourn</groupId><artifactId>{folder.name}</artifactId><version>1</version>"
+        f"{contents}</project>"
     )
-    for part in PARTS:
-        if not any(fetched(folder, name) for name in part):
-            pytest.skip(f"Maven Central does not give {part[-1]}")
-    return sorted(map(str, folder.glob("*.jar")))
-
-
-def fetched(folder: Path, name: str) -> bool:
-    command = ["mvn", "-q", "-B", COPY, f"-Dartifact={name}", f"-DoutputDirectory={folder}"]
-    return subprocess.run(command, cwd=folder, capture_output=True, timeout=120).returncode == 0
 
 
 class Stream:
@@ -150,7 +176,7 @@ def test_topics_to_a_topic_exact_and_killed_on_the_way(
 ) -> None:
     rng = random.Random(seed())
     trace = random_trace(
-        seed(), 5000, span_ms=SPAN_MS, extremes=False, ties_by_arrival=False, until=False
+        seed(), 2500, span_ms=SPAN_MS, extremes=False, ties_by_arrival=False, until=False
     )
     resolved = replay.resolve(*trace.tables())
     expected = answer_of_tables(resolved.outcomes, pa.table({}), resolved.rejected)

@@ -98,10 +98,10 @@ def without(trace: Trace, late: list[tuple[str, Row]]) -> Trace:
 
 
 @pytest.mark.usefixtures("java")
-def test_killed_three_times_every_operation_ends_once(tmp_path: Path) -> None:
+def test_killed_twice_every_operation_ends_once(tmp_path: Path) -> None:
     rng = random.Random(seed())
     trace = random_trace(seed(), 2000, extremes=False, ties_by_arrival=False, until=False)
-    kill_often(tmp_path, trace, 9, 3, rng)
+    kill_often(tmp_path, trace, 6, 2, rng)
 
 
 @pytest.mark.nightly
