@@ -4,6 +4,7 @@ SOJOURN_PURE=1 builds without compiling. Where there is no C compiler the build 
 without it too, unless SOJOURN_REQUIRE_COMPILED=1 asks for an error instead.
 """
 
+import multiprocessing
 import os
 import sys
 from pathlib import Path
@@ -49,6 +50,12 @@ def extension(source: Path) -> Extension:
     return Extension(module_name(source), [str(source)], extra_compile_args=arguments)
 
 
+def processes() -> int:
+    """How many translate to C at once; more than one only where a fork does not run this file."""
+    forked = sys.platform == "linux" and multiprocessing.get_start_method() == "fork"
+    return (os.cpu_count() or 0) if forked else 0
+
+
 def extensions() -> list[Extension]:
     if asked("SOJOURN_PURE"):
         return []
@@ -57,6 +64,7 @@ def extensions() -> list[Extension]:
     return cythonize(
         [extension(source) for source in SOURCES],
         build_dir="build/cython",
+        nthreads=processes(),
         compiler_directives={
             "language_level": "3",
             # Types live in the .pxd files: an annotation in a .py speaks to people and mypy.

@@ -17,6 +17,7 @@ TESTS_OF = {
     "sojourn.aio.wait": ("test_aio_wait",),
     "sojourn.clock": ("test_manual_clock",),
     "sojourn.deadlines": ("test_deadlines",),
+    "sojourn.durable.answers": ("test_durable_operation",),
     "sojourn.durable.machine": ("test_durable_semantics", "test_durable_simulation"),
     "sojourn.durable.records": ("test_durable_semantics", "test_durable_faults"),
     "sojourn.forest": ("test_forest",),
@@ -48,8 +49,10 @@ TOGETHER = (
     "test_bad_input_purgatory",
     "test_build",
     "test_collections",
+    "test_durable_expiries",
     "test_durable_kill",
     "test_durable_power",
+    "test_durable_watching",
     "test_finalisers",
     "test_fork",
     "test_kafka_delayed",  # one file of Kafka's, whose requests wait in purgatories
