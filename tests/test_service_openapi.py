@@ -104,7 +104,7 @@ def fuzz(served: Running, schema: Any, examples: int) -> None:
 def test_a_fuzzer_finds_no_500_and_nothing_that_is_not_documented(
     served: Running, schema: Any
 ) -> None:
-    fuzz(served, schema, 100)
+    fuzz(served, schema, 60)
 
 
 @pytest.mark.nightly
@@ -113,7 +113,7 @@ def test_100_000_requests_of_a_fuzzer(served: Running, schema: Any) -> None:
 
 
 @settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     derandomize=True,
     database=None,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
+import asyncio
 import json
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -16,8 +15,9 @@ import pytest
 from service_harness import LONG_S, Running, running, until
 
 from sojourn import ManualClock
-from sojourn.durable import Purgatory
+from sojourn.durable import Operation, Purgatory
 from sojourn.service import Limits
+from sojourn.service.feed import Feed
 
 AWKWARD = ["a/b", "a%2Fb", "50%?#&=+", "ü", " ", "..", ".", "a//b/", '"<&>', "\x00\n", "\U0001f600"]
 
@@ -329,36 +329,62 @@ def test_more_streams_than_allowed_are_refused(tmp_path: Path) -> None:
         until(lambda: not served.service.streams, "an end of the stream")
 
 
-def test_a_subscriber_that_never_reads_does_not_grow_memory(tmp_path: Path) -> None:
-    """It gets what its socket holds, and nothing is kept for it; in the end it is disconnected."""
-    payload = "x" * 10_000
-    with running(tmp_path, limits=Limits(write_ms=1_000)) as served:
-
-        def end(n: int) -> None:
-            rows: list[Any] = [
-                {
-                    "id": f"{n}/{at}",
-                    "requires": [{"key": "now", "offset": 1}],
-                    "timeout_ms": 1000,
-                    "payload": payload,
-                }
-                for at in range(500)
-            ]
-            served.http.post("/v1/operations", json=rows).raise_for_status()
-
+def test_a_subscriber_that_never_reads_is_disconnected(tmp_path: Path) -> None:
+    """It gets what its socket holds, and then nothing for too long."""
+    with running(tmp_path, heartbeat_ms=50, limits=Limits(write_ms=200)) as served:
         served.signal("now")
+        rows = [
+            {
+                "id": str(n),
+                "requires": [{"key": "now", "offset": 1}],
+                "timeout_ms": 1000,
+                "payload": "x" * 50_000,
+            }
+            for n in range(200)
+        ]
         with served.connect() as connection:
             connection.sendall(b"GET /v1/outcomes/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
             until(lambda: served.service.streams, "a stream")
-            end(0)
-            gc.collect()
+            served.http.post("/v1/operations", json=rows).raise_for_status()
+            until(lambda: not served.service.streams, "an end of the stream")
+
+
+def test_what_is_kept_for_readers_that_do_not_read_is_bounded() -> None:
+    class Waits:
+        last_outcome = 0
+
+        def read(self, after: int, until: int, limit: int) -> list[Operation]:
+            end = min(until, after + limit)
+            return [outcome(number) for number in range(after + 1, end + 1)]
+
+    def outcome(number: int) -> Operation:
+        return Operation(
+            str(number), [("k", 1)], 1, payload=payload, status="completed", number=number, at_ms=1
+        )
+
+    async def follow(feed: Feed, waits: Waits, after: int) -> int:
+        while told := await feed.page(after, 300):
+            assert [number for number, _ in told] == list(range(after + 1, told[-1][0] + 1))
+            after = told[-1][0]
+        return after
+
+    payload = "x" * 10_000
+    waits = Waits()
+    with ThreadPoolExecutor(1) as executor:
+        feed = Feed(waits, executor)  # type: ignore[arg-type]
+        with feed.reading():
             tracemalloc.start()
             try:
-                for n in range(1, 9):  # 40 MB of outcomes
-                    end(n)
-                gc.collect()
+                for at in range(0, 5000, 50):  # 50 MB
+                    waits.last_outcome = at + 50
+                    feed.on_outcomes([outcome(at + n) for n in range(1, 51)])
                 held, _ = tracemalloc.get_traced_memory()
             finally:
                 tracemalloc.stop()
-            assert held < 25 << 20, f"{held >> 20} MiB"
-            until(lambda: not served.service.streams, "an end of the stream")
+            assert held < 20 << 20, f"{held >> 20} MiB"
+            assert asyncio.run(follow(feed, waits, 0)) == 5000  # from disk, then from memory
+            waits.last_outcome = 20_000
+            feed.on_outcomes([outcome(n) for n in range(5001, 20_001)])  # too many at once
+            assert asyncio.run(follow(feed, waits, 4990)) == 20_000
+        feed.on_outcomes([outcome(20_001)])
+        assert not feed._fresh

@@ -24,6 +24,7 @@ from sojourn.service.limits import Limits
 
 log = logging.getLogger("sojourn.service")
 
+_LINGER_S = 5.0  # for a last answer to be read
 _REASONS = {
     400: b"Bad Request",
     408: b"Request Timeout",
@@ -180,8 +181,11 @@ class Joined:
             self._transport.write(b"".join(parts))
 
     def close(self) -> None:
+        """Close when what was written is sent; a client that does not read is not waited for."""
         self._flush()
         self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._loop.call_later(_LINGER_S, self._transport.abort)
 
     def abort(self) -> None:
         self._transport.abort()

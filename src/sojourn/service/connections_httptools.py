@@ -17,6 +17,7 @@ class GuardedHttpTools(Guarded, HttpToolsProtocol):  # type: ignore[misc]
         self._request = "headers"
         self._has_begun = True
         super().on_message_begin()
+        self.scope["sojourn.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]
 
     def on_headers_complete(self) -> None:
         self._request = "body"

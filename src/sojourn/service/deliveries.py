@@ -237,8 +237,8 @@ class Delivery:
             raise _NotTaken(f"the receiver answered {response.status_code}", min(after_s, 3600))
 
     async def _commit(self, number: int) -> None:
-        if self._stopping.is_set() and self._service.position(self._name) is None:
-            return
+        if self._service.position(self._name) is None:
+            return  # it was deleted meanwhile
         await self._service.sender.send(Request(position=(self._name, number)))
 
     async def _wait_and_retry(self, error: Exception) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from sojourn._log import log
 from sojourn.errors import Closed, Missed
 from sojourn.service.errors import Refusal
 from sojourn.service.parameters import Parameter
@@ -77,14 +78,16 @@ class Stream:
         leaving = asyncio.ensure_future(gone(receive))
         try:
             await asyncio.wait((telling, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if telling.done():
-                telling.result()
+            if telling.done() and not telling.result() and "sojourn.abort" in scope:
+                scope["sojourn.abort"]()
+                await leaving
         finally:
             telling.cancel()
             leaving.cancel()
             self._service.streams -= 1
 
-    async def _tell(self, send: Send) -> None:
+    async def _tell(self, send: Send) -> bool:
+        """Tell until the service closes; False if the reader takes nothing any more."""
         service = self._service
         settings = service.settings
         patience_s = settings.limits.write_ms / 1000
@@ -104,7 +107,9 @@ class Stream:
                         await write(b": still here\n\n")
             await write(b"", more=False)
         except TimeoutError:
-            pass  # it takes nothing: the connection is closed behind us
+            log.info("an event stream is closed: its reader took nothing for %g s", patience_s)
+            return False
+        return True
 
     async def _follow(self) -> bool:
         service = self._service

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -32,7 +33,9 @@ class Feed:
         self._purgatory = purgatory
         self._executor = executor
         self._readers = 0
-        self._fresh: deque[list[Operation]] = deque()
+        self._lock = threading.Lock()  # guards the next two
+        self._fresh: deque[tuple[int, list[Operation]]] = deque()  # with their bytes
+        self._fresh_bytes = 0
         self._tail: deque[Told] = deque()  # without a gap, up to the last that came
         self._tail_bytes = 0
 
@@ -50,14 +53,28 @@ class Feed:
         finally:
             self._readers -= 1
             if not self._readers:
-                self._fresh.clear()
+                self._take_fresh()
                 self._tail.clear()
                 self._tail_bytes = 0
 
     def on_outcomes(self, outcomes: list[Operation]) -> None:
-        """Take note of what is on disk now."""
-        if self._readers:
-            self._fresh.append(outcomes[-_TAIL_MOST:])
+        """Take note of what is on disk now. Those that are too many to keep are read from disk."""
+        if not self._readers:
+            return
+        kept = outcomes[-_TAIL_MOST:]
+        size = sum([len(each.content) for each in kept])
+        with self._lock:
+            self._fresh.append((size, kept))
+            self._fresh_bytes += size
+            while self._fresh_bytes > _TAIL_BYTES:
+                self._fresh_bytes -= self._fresh.popleft()[0]
+
+    def _take_fresh(self) -> list[list[Operation]]:
+        with self._lock:
+            fresh = [outcomes for _, outcomes in self._fresh]
+            self._fresh.clear()
+            self._fresh_bytes = 0
+        return fresh
 
     async def page(self, after: int, limit: int) -> list[Told]:
         """Outcomes with numbers above `after`, in order, `limit` at most; none if there are none.
@@ -67,14 +84,14 @@ class Feed:
         if after >= self.last:
             return []
         self._encode()
-        if self._tail and self._tail[0][0] <= after + 1:
+        if self._tail and self._tail[0][0] <= after + 1 <= self._tail[-1][0]:
             return self._from_tail(after, limit)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, self._from_disk, after, limit)
 
     def _encode(self) -> None:
-        while self._fresh:
-            for operation in self._fresh.popleft():
+        for outcomes in self._take_fresh():
+            for operation in outcomes:
                 number = operation.number
                 assert number is not None
                 if self._tail and self._tail[-1][0] != number - 1:

@@ -37,6 +37,7 @@ class Polls:
         self._most = most
         self._waits = aio.Purgatory("long-polls", max_waiting=most)
         self._followers = aio.Purgatory("followers")  # streams and webhooks, which are few
+        self._is_closed = False
         self._watched: dict[str, int] = {}  # by id: how many requests
         self._ended: dict[str, Operation] = {}  # of those that are watched
         self._told: deque[tuple[int, list[Operation]]] = deque()
@@ -55,6 +56,8 @@ class Polls:
             self._loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
+        if self._is_closed:
+            return
         while self._told:
             last, ended = self._told.popleft()
             for operation in ended:
@@ -120,6 +123,7 @@ class Polls:
 
     def close(self) -> None:
         """Everybody who waits goes on, as if their time had run out."""
+        self._is_closed = True
         self._waits.close()
         self._followers.close()
 
