@@ -52,6 +52,7 @@ class Server(uvicorn.Server):
             )
         )
         self._service = service
+        self._stopping = asyncio.Event()
         service.connections = lambda: len(self.server_state.connections)
 
     @contextlib.contextmanager
@@ -71,6 +72,13 @@ class Server(uvicorn.Server):
             for each in signals:
                 loop.remove_signal_handler(each)
 
+    async def main_loop(self) -> None:
+        """Wait for the end. uvicorn looks ten times a second; the Date header needs one."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await self._stopping.wait()
+
     def stop(self, number: int = signal.SIGTERM) -> None:
         """Begin to end. The loop's thread."""
         if self.should_exit and number == signal.SIGINT:
@@ -79,6 +87,7 @@ class Server(uvicorn.Server):
             log.info("stopping: %s", signal.Signals(number).name)
         self._service.begin_closing()
         self.should_exit = True
+        self._stopping.set()
 
 
 def serve(settings: Settings, started: Callable[[str, Service], Any] | None = None) -> None:
