@@ -279,6 +279,7 @@ def test_every_family_of_the_description_is_a_family_of_the_scrape(tmp_path: Pat
         waits.signal("k", 1)
         waits.submit("a", [("k", 1)], 10)
         waits.subscription("mail").commit(0)
+        waits.keep_journal("history", 1)
         collector = Collector(purgatory, purgatory.timer, waits, served)
         described = [(f.name, f.type, f.documentation, f.unit) for f in collector.describe()]
         collected = [(f.name, f.type, f.documentation, f.unit) for f in collector.collect()]

@@ -384,6 +384,13 @@ _NUMBERS = (
     _Number(
         "durable", "lag", "gauge", "{outcome}", "Outcomes that a subscription has not committed."
     ),
+    _Number(
+        "durable",
+        "journal_lag",
+        "gauge",
+        "{batch}",
+        "Batches that the journal keeps for a reader, for instance the history.",
+    ),
     _Number("service", "requests", "counter", "{request}", "Requests by route and status."),
     _Number(
         "service",
@@ -441,6 +448,7 @@ class _DurableMetrics(NamedTuple):
     lateness: HistogramSnapshot
     waited: HistogramSnapshot
     lag: Labelled
+    journal_lag: Labelled
 
 
 class _DurableCounts:
@@ -484,6 +492,10 @@ class _DurableCounts:
             [
                 ({"subscription": name}, last - position)
                 for name, position in purgatory.subscriptions().items()
+            ],
+            [
+                ({"reader": name}, purgatory.last_batch - batch)
+                for name, batch in purgatory.journal_readers().items()
             ],
         )
 
