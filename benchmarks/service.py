@@ -7,7 +7,9 @@ disk, Redis with appendfsync always, which is asked for less: ZADD of an id and 
     batches    8 connections, 100 operations a request
     singles    64 connections, an operation a request
     signal     from sending a signal to the answer of the long poll that waits for it
-    idle       the service's processor time while 100,000 operations wait and nobody asks
+    idle       the service's processor time while 100,000 operations wait and nobody asks; the
+               memory and the bytes on disk that an operation takes while it waits and when it has
+               ended; how long a backup takes
 
 A connection sends its next request when the last one is answered, and every answer is looked at.
 What a sync costs is measured before and after.
@@ -61,7 +63,13 @@ def main() -> None:
         sync_cost(Path(folder) / "sync")
         with served(Path(folder) / "waits") as service:
             for part in parts:
-                measure(part, service, options.seconds)
+                if part == "signal":
+                    asyncio.run(signals(service, POLLS))
+                elif part != "idle":
+                    measure(part, service, options.seconds)
+        if "idle" in parts:
+            with served(Path(folder) / "idle") as service:
+                idle(service, options.seconds, Path(folder))
         if not options.without_redis:
             with redis(Path(folder) / "redis") as store:
                 for part in ("batches", "singles"):
@@ -80,6 +88,11 @@ class Target(NamedTuple):
         """How much processor time it has taken, all its threads together."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self) -> int:
+        """How much memory it has."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 # The servers.
@@ -302,17 +315,12 @@ def shape(part: str) -> tuple[int, int]:
 
 
 def measure(part: str, service: Target, seconds: float) -> None:
-    if part in ("batches", "singles"):
-        rows, connections = shape(part)
-        streams = [
-            ahead(submissions(f"{part}-{n}", rows), rows, connections, seconds)
-            for n in range(connections)
-        ]
-        run_load("sojourn serve", service, streams, http_answer(rows), rows, seconds)
-    elif part == "signal":
-        asyncio.run(signals(service, POLLS))
-    else:
-        idle(service, seconds)
+    rows, connections = shape(part)
+    streams = [
+        ahead(submissions(f"{part}-{n}", rows), rows, connections, seconds)
+        for n in range(connections)
+    ]
+    run_load("sojourn serve", service, streams, http_answer(rows), rows, seconds)
 
 
 def measure_redis(part: str, store: Target, seconds: float) -> None:
@@ -375,7 +383,8 @@ async def signals(service: Target, polls: int) -> None:
     )
 
 
-def idle(service: Target, seconds: float) -> None:
+def idle(service: Target, seconds: float, folder: Path) -> None:
+    before_bytes = service.resident_bytes()
     requests = iter(list(islice(submissions("idle", BATCH), WAITING // BATCH)))
     asyncio.run(load(service.port, [requests], http_answer(BATCH), 600))
     time.sleep(1)  # what it writes after that is written
@@ -383,6 +392,31 @@ def idle(service: Target, seconds: float) -> None:
     time.sleep(seconds)
     share = (service.processor_s() - before_s) / seconds
     print(f"idle, {WAITING:,} waiting: {share:.2%} of one processor")
+    memory = (service.resident_bytes() - before_bytes) / WAITING
+    waiting, _ = backed_up(folder / "idle", folder / "waiting")
+    asyncio.run(load(service.port, [iter(completions("idle"))], http_answer(BATCH), 600))
+    ended, took_s = backed_up(folder / "idle", folder / "ended")
+    print(
+        f"an operation with two requirements and no payload: {memory:.0f} bytes of memory and "
+        f"{waiting / WAITING:.0f} on disk while it waits, {ended / WAITING:.0f} on disk when it "
+        f"has ended; a backup of {ended / 1e6:.0f} MB in {took_s:.1f} s"
+    )
+
+
+def completions(name: str) -> Iterator[bytes]:
+    """Signals for all operations of that name."""
+    keys = [f"paid-{name}-{n}" for n in range(WAITING)] + [f"stock-{n}" for n in range(1000)]
+    for at in range(0, len(keys), BATCH):
+        rows = [b'{"key":"%b","offset":%d}' % (key.encode(), WAITING) for key in keys[at:][:BATCH]]
+        yield post("/v1/signals", b"[" + b",".join(rows) + b"]")
+
+
+def backed_up(data: Path, target: Path) -> tuple[int, float]:
+    """The bytes of a compact backup, and how long it took."""
+    started_s = time.perf_counter()
+    command = [sys.executable, "-m", "sojourn", "backup", str(data), str(target), "--compact"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return (target / "waits.db").stat().st_size, time.perf_counter() - started_s
 
 
 def sync_cost(path: Path, rounds: int = 100) -> None:

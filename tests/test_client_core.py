@@ -55,7 +55,7 @@ def test_url_and_token_come_from_the_environment(monkeypatch: pytest.MonkeyPatch
     assert Address("http://here:1", "mine").headers["authorization"] == "Bearer mine"
     monkeypatch.delenv("SOJOURN_URL")
     monkeypatch.delenv("SOJOURN_TOKEN")
-    assert Address().is_loopback
+    assert Address().url == "http://127.0.0.1:8080"
     assert "authorization" not in Address().headers
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from urllib.parse import quote, urlsplit
 
@@ -20,7 +19,6 @@ class Address:
         parts = urlsplit(self.url)
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self._prefix = parts.path
-        self.is_loopback = _is_loopback(parts.hostname or "")
         self.headers = {"accept": "application/json", "user-agent": "sojourn-client"}
         token = _checked_token(os.environ.get("SOJOURN_TOKEN") if token is None else token)
         if token:
@@ -65,10 +63,3 @@ def _checked_token(token: object) -> str | None:
     if not token.isascii() or not token.isprintable() or " " in token:
         raise OutOfRange("token must be printable ASCII without spaces; is it the whole line?")
     return token
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -10,8 +10,9 @@ import httpx
 
 from sojourn.client.address import Address
 from sojourn.client.calls import Call, NoReply, Pause, Reply, Retries, Steps, T
-from sojourn.client.client import JSON, LIMITS, checked_timeout_ms
+from sojourn.client.client import JSON, checked_timeout_ms
 from sojourn.client.gathering import Gathering
+from sojourn.client.pool import AsyncPool
 from sojourn.client.verbs import Verbs, last_number, only
 from sojourn.durable import Answer, Operation
 from sojourn.durable.purgatory import checked_after
@@ -45,9 +46,7 @@ class AsyncClient:
         self._is_closed = False
         self._http = httpx.AsyncClient(
             headers=self._address.headers,
-            trust_env=not self._address.is_loopback,
-            transport=transport,
-            limits=LIMITS,
+            transport=AsyncPool() if transport is None else transport,
         )
 
     # Commands.

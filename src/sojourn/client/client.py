@@ -10,6 +10,7 @@ import httpx
 
 from sojourn.client.address import Address
 from sojourn.client.calls import Call, NoReply, Pause, Reply, Retries, Steps, T
+from sojourn.client.pool import Pool
 from sojourn.client.verbs import Verbs, last_number, only
 from sojourn.durable import Answer, Operation
 from sojourn.durable.purgatory import checked_after
@@ -41,9 +42,7 @@ class Client:
         self._closing = threading.Event()
         self._http = httpx.Client(
             headers=self._address.headers,
-            trust_env=not self._address.is_loopback,
-            transport=transport,
-            limits=LIMITS,
+            transport=Pool() if transport is None else transport,
         )
 
     # Commands.
@@ -213,7 +212,6 @@ class Subscription:
 
 
 JSON = {"content-type": "application/json"}
-LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=30)
 
 
 def checked_timeout_ms(call_timeout_ms: Any) -> int:
