@@ -91,7 +91,7 @@ def test_a_token_that_no_header_can_have_is_refused_and_not_repeated(token: str)
     ],
 )
 def test_an_id_is_one_segment_of_the_path(id: str, path: str) -> None:
-    play = Play(error(404, "not_found"), url="http://h/base")
+    play = Play(error(404, "not_found", found=id), url="http://h/base")
     assert play.take(play.verbs.get(id)) is None
     assert play.calls[0].path == path
 
@@ -407,6 +407,12 @@ def test_outcomes_that_were_removed_are_missed_and_it_is_said_where_to_go_on() -
     assert caught.value.last == 9
 
 
+def test_a_path_that_the_service_does_not_have_is_not_an_unknown_id() -> None:
+    play = Play(error(404, "not_found", found="/wrong/v1/operations/a"))
+    with pytest.raises(ServiceError):
+        play.take(play.verbs.get("a"))
+
+
 # Following.
 
 
@@ -451,7 +457,7 @@ def test_a_feed_that_ends_before_the_position_is_not_waited_for() -> None:
 
 
 def test_a_subscription_that_nobody_committed_is_at_the_beginning() -> None:
-    play = Play(error(404, "not_found"))
+    play = Play(error(404, "not_found", found="mail"))
     assert play.take(play.verbs.position("mail")) == 0
     play = Play(reply(200, {"name": "mail", "position": 7}))
     assert play.take(play.verbs.position("mail")) == 7

@@ -6,7 +6,6 @@ import contextlib
 import re
 import shlex
 import sqlite3
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +13,13 @@ import httpx
 import pytest
 from client_service import ServiceThread
 
-from sojourn import durable
+from sojourn import durable, history
 from sojourn.cli import main
 from sojourn.cli.entry import _parser
 from sojourn.client import Client
 from sojourn.durable import store
-from sojourn.errors import NotWritten, OutOfRange
-from sojourn.service.limits import Limits
+from sojourn.durable.backup import backup
+from sojourn.errors import BadFile, NotWritten, OutOfRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,12 +41,6 @@ def commands(page: str) -> list[str]:
 @pytest.mark.parametrize("command", commands("docs/operations.md") + commands("docs/client.md"))
 def test_the_commands_of_the_page_are_understood(command: str) -> None:
     assert _parser().parse_args(shlex.split(command)).run is not None
-
-
-def test_every_limit_is_on_the_page_with_its_default() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| ([\d,]+)", PAGE, re.MULTILINE)
-    defaults = {each.name: f"{each.default:,}" for each in fields(Limits)}
-    assert dict(rows) == defaults
 
 
 # Metrics and alerts.
@@ -156,6 +149,20 @@ def test_a_service_starts_on_a_backup_and_a_reader_ahead_of_it_is_told(
             assert next(waits.follow(after=1)).id == "b"
     finally:
         restored.close()
+
+
+def test_a_history_that_is_ahead_of_a_restored_backup_is_refused(tmp_path: Path) -> None:
+    data, copy = tmp_path / "waits.db", tmp_path / "copy.db"
+    with durable.Purgatory(data) as waits, history.Recorder(waits, tmp_path / "history"):
+        waits.submit("a", [("k", 1)], HOUR_MS)
+        backup(data, copy)
+        waits.submit("b", [("k", 1)], HOUR_MS)
+    with durable.Purgatory(copy) as waits:
+        waits.submit("c", [("k", 1)], HOUR_MS)
+        with pytest.raises(BadFile):
+            history.Recorder(waits, tmp_path / "history").start()
+        with history.Recorder(waits, tmp_path / "new"):
+            waits.submit("d", [("k", 1)], HOUR_MS)
 
 
 def test_a_damaged_or_newer_or_busy_folder_is_refused_in_a_line(

@@ -148,7 +148,7 @@ class Verbs:
         path = self._address.path("v1", "operations", checked_id(id))
         while True:
             reply = yield from self._get(path, wait)
-            if _is_not_found(reply):
+            if wire.is_unknown(reply, id):
                 return None
             operation = wire.read_operation(self._read(reply))
             if operation.status != WAITING or wait.is_over:
@@ -158,7 +158,7 @@ class Verbs:
     def progress(self, key: str) -> Steps[int | None]:
         path = self._address.path("v1", "keys", checked_signal(key, 0)[0])
         reply = yield from self._get(path)
-        progress: int | None = None if _is_not_found(reply) else self._read(reply)["progress"]
+        progress: int | None = self._read(reply)["progress"]
         return progress
 
     def outcomes(self, after: int, limit: int, wait_ms: int) -> Steps[list[Operation]]:
@@ -216,13 +216,13 @@ class Verbs:
     def position(self, name: str) -> Steps[int]:
         path = self._address.path("v1", "subscriptions", checked_name(name))
         reply = yield from self._get(path)
-        position: int = 0 if _is_not_found(reply) else self._read(reply)["position"]
+        position: int = 0 if wire.is_unknown(reply, name) else self._read(reply)["position"]
         return position
 
     def behind(self, name: str) -> Steps[int]:
         path = self._address.path("v1", "subscriptions", checked_name(name))
         reply = yield from self._get(path)
-        if _is_not_found(reply):
+        if wire.is_unknown(reply, name):
             return (yield from self._page(0, 1)).last
         behind: int = self._read(reply)["behind"]
         return behind
@@ -290,7 +290,3 @@ def only(answers: list[Answer]) -> Answer:
     if answers[0].error is not None:
         raise answers[0].error
     return answers[0]
-
-
-def _is_not_found(reply: Reply | NoReply) -> bool:
-    return isinstance(reply, Reply) and reply.status == 404 and wire.code(reply) == "not_found"

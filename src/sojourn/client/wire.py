@@ -138,9 +138,21 @@ def read(reply: Reply | NoReply, url: str) -> dict[str, Any]:
 
 def code(reply: Reply) -> str | None:
     """The service's word for the error, if the reply is one."""
+    return _error(reply).get("code")
+
+
+def is_unknown(reply: Reply | NoReply, name: str) -> bool:
+    """Whether the service knows nothing of that name; a path that is not ours is another matter."""
+    if not isinstance(reply, Reply) or reply.status != 404:
+        return False
+    error = _error(reply)
+    return error.get("code") == "not_found" and error.get("found") == name
+
+
+def _error(reply: Reply) -> dict[str, Any]:
     value = _value(reply)
     error = value.get("error") if isinstance(value, dict) else None
-    return error.get("code") if isinstance(error, dict) else None
+    return error if isinstance(error, dict) else {}
 
 
 def _value(reply: Reply) -> Any:
