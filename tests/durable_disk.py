@@ -45,22 +45,30 @@ class Disk:
     def __post_init__(self) -> None:
         self.name = f"recorded-{next(_names)}"
         self._vfs = _Vfs(self)
+        self._played = 0  # entries, up to which the next two are right
+        self._synced: dict[str, bytearray] = {}
+        self._unsynced: dict[str, list[Entry]] = {}
 
     def after_cut(self, at: int, rng: random.Random) -> dict[str, bytes]:
-        """The files as they may be found when power went after `at` entries."""
-        files: dict[str, bytearray] = {}
-        unsynced: dict[str, list[Entry]] = {}
-        for entry in self.entries[:at]:
+        """The files as they may be found when power went after `at` entries.
+
+        Quickest if `at` only grows from call to call.
+        """
+        if at < self._played:
+            self._played, self._synced, self._unsynced = 0, {}, {}
+        for entry in self.entries[self._played : at]:
             if entry.kind == "sync":
-                for pending in unsynced.pop(entry.file, []):
-                    _carry_out(files, pending)
-                files.setdefault(entry.file, bytearray())
+                for pending in self._unsynced.pop(entry.file, []):
+                    _carry_out(self._synced, pending)
+                self._synced.setdefault(entry.file, bytearray())
             elif entry.kind == "delete":
-                unsynced.pop(entry.file, None)
-                files.pop(entry.file, None)
+                self._unsynced.pop(entry.file, None)
+                self._synced.pop(entry.file, None)
             else:
-                unsynced.setdefault(entry.file, []).append(entry)
-        for pending_entries in unsynced.values():
+                self._unsynced.setdefault(entry.file, []).append(entry)
+        self._played = at
+        files = {name: bytearray(content) for name, content in self._synced.items()}
+        for pending_entries in self._unsynced.values():
             self._leave_some(files, pending_entries, rng)
         return {name: bytes(content) for name, content in files.items()}
 
@@ -152,9 +160,6 @@ class Connection:
         if statement == "PRAGMA synchronous = FULL":
             statement = f"PRAGMA synchronous = {self._synchronous}"
         return self._connection.execute(statement, parameters)
-
-    def executemany(self, statement: str, rows: Any) -> Any:
-        return self._connection.executemany(statement, rows)
 
     def close(self) -> None:
         """The power goes before anybody closes."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import resource
 import shutil
 import sqlite3
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from durable_world import Faults, FaultyConnection
+from durable_world import Faults, FaultyConnection, connect_unsynced
 
 from sojourn import ManualClock, durable
 from sojourn.durable import AsyncPurgatory, Purgatory, store
@@ -35,6 +34,7 @@ def path(tmp_path: Path) -> Path:
 @contextmanager
 def largest_file(size: int) -> Iterator[None]:
     """No file of this process grows beyond this size: what a full disk looks like."""
+    resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -271,7 +271,7 @@ def test_a_torn_tail_of_the_log_is_as_if_it_had_not_been_written(
 @pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
 def test_very_many_expiries_in_one_millisecond(path: Path, count: int) -> None:
     clock = ManualClock()
-    with Purgatory(path, clock=clock) as waits:
+    with Purgatory(path, clock=clock, connect=connect_unsynced) as waits:
         answers = waits.submit_many((f"{n}", [("k", 1)], 10_000_000) for n in range(count))
         last = answers[-1].operation
         assert last is not None

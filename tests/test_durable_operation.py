@@ -7,6 +7,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from durable_world import connect_unsynced
 
 from sojourn import ManualClock
 from sojourn.durable import Operation, Purgatory
@@ -28,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def waits(path: Path) -> Iterator[Purgatory]:
-    with Purgatory(path, clock=ManualClock(1_000)) as waits:
+    with Purgatory(path, clock=ManualClock(1_000), connect=connect_unsynced) as waits:
         yield waits
 
 
@@ -91,13 +92,13 @@ PAYLOADS: list[Any] = [
 
 def test_a_payload_comes_back_as_it_was_given_also_after_a_restart(path: Path) -> None:
     clock = ManualClock()
-    with Purgatory(path, clock=clock) as waits:
+    with Purgatory(path, clock=clock, connect=connect_unsynced) as waits:
         for n, payload in enumerate(PAYLOADS):
             waits.submit(f"{n}", [("k", 1)], 10_000, payload=payload)
         waits.signal("k", 1)
         for n, payload in enumerate(PAYLOADS):
             waits.submit(f"waiting-{n}", [("k", 2)], 10_000, payload=payload)
-    with Purgatory(path, clock=clock) as waits:
+    with Purgatory(path, clock=clock, connect=connect_unsynced) as waits:
         for kind in ("", "waiting-"):
             for n, payload in enumerate(PAYLOADS):
                 operation = waits.get(f"{kind}{n}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import rows_oracle
-from durable_world import WEEK_MS, World, as_row, by_id, rows_of
+from durable_world import WEEK_MS, World, as_row, by_id, connect_unsynced, rows_of
 
 from sojourn import ManualClock
 from sojourn.durable import store
@@ -61,14 +61,16 @@ class PoweredWorld(World):
         before = [told for told in self.told if told[0] <= at]
         _, operations, signals, cancels, outcomes = before[-1] if before else (0, 0, 0, 0, 0)
         path = folder / self.path.name
-        opened = store.Store(path)
+        opened = store.Store(path, connect_unsynced)
         try:
             shell = Shell(opened, Machine(), ManualClock(), lambda: 0, WEEK_MS)
             # What was acknowledged is known, and what was told has not changed.
             feed = opened.outcomes(0, shell.told, 10**9)
             assert feed[:outcomes] == self.feed[:outcomes]
+            ids = [row["id"] for row in self.operations[:operations]]
+            ended = opened.find([id for id in ids if shell.machine.get(id) is None])
             for row in self.operations[:operations]:
-                operation = shell.get(row["id"])
+                operation = shell.machine.get(row["id"]) or ended.get(row["id"])
                 assert operation is not None, row
                 assert operation.submitted_ms == row["submitted_ms"]
             for row in self.signals[:signals]:
@@ -122,9 +124,11 @@ def cut_often(
     entries = world.disk.entries
     first = next(n for n, entry in enumerate(entries) if entry.kind == "sync")
     syncs = [n + d for n, entry in enumerate(entries) if entry.kind == "sync" for d in (0, 1)]
-    moments = [rng.choice(syncs) if rng.random() < 0.6 else None for _ in range(cuts)]
-    for moment in moments:
-        at = rng.randrange(first, len(entries) + 1) if moment is None else moment
+    moments = [
+        rng.choice(syncs) if rng.random() < 0.6 else rng.randrange(first, len(entries) + 1)
+        for _ in range(cuts)
+    ]
+    for at in sorted(moments):
         print(f"cut after {at} of {len(entries)}")
         world.check_after_cut(at, rng, cut)
     assert world.store._snapshot is not None

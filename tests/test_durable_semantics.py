@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from durable_world import connect_unsynced
 
 from sojourn import ManualClock
 from sojourn.durable import Purgatory, store
@@ -55,7 +56,6 @@ class _Gated:
     def __init__(self, connection: sqlite3.Connection, gate: Gate) -> None:
         self._connection = connection
         self._gate = gate
-        self.executemany = connection.executemany
         self.close = connection.close
 
     def execute(self, statement: str, parameters: Any = ()) -> Any:
@@ -85,7 +85,7 @@ def open_waits(path: Path, clock: ManualClock) -> Iterator[Callable[..., Purgato
     def open_again(**options: Any) -> Purgatory:
         for old in waits:
             old.close()
-        waits.append(Purgatory(path, **{"clock": clock, **options}))
+        waits.append(Purgatory(path, **{"clock": clock, "connect": connect_unsynced, **options}))
         return waits[-1]
 
     yield open_again

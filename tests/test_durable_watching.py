@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import rows_oracle
-from durable_world import as_row, by_id
+from durable_world import as_row, by_id, connect_unsynced
 
 from sojourn import DeadlineWheel, ManualClock
 from sojourn.durable import JournalBatch, Machine, News, Purgatory, store
@@ -44,7 +44,7 @@ def open_waits(path: Path, clock: ManualClock) -> Iterator[Callable[..., Purgato
     def open_again(**options: Any) -> Purgatory:
         for old in waits:
             old.close()
-        waits.append(Purgatory(path, **{"clock": clock, **options}))
+        waits.append(Purgatory(path, **{"clock": clock, "connect": connect_unsynced, **options}))
         return waits[-1]
 
     yield open_again

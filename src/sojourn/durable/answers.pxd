@@ -18,6 +18,9 @@ cpdef Operation new_operation(
 @cython.locals(hashes=list, rows=list, n="Py_ssize_t", operation=Operation, status=int, row=tuple)
 cpdef list outcome_rows(list outcomes, object told_ms, object prime)
 
+@cython.locals(operation=Operation, is_right="bint")
+cpdef Operation operation_of(tuple row)
+
 @cython.locals(length="Py_ssize_t", text="const char *", head=bytes, at="unsigned char *")
 cdef object _row_checksum(
     Operation operation, long long id_hash, long long status, long long told_ms

@@ -213,6 +213,19 @@ def outcome_rows(outcomes: list[Operation], told_ms: int, prime: int) -> list[tu
     return rows
 
 
+def operation_of(row: tuple[Any, ...]) -> Operation | None:
+    """The operation of such a row; None if the checksum is wrong."""
+    number, id_hash, status, submitted_ms, at_ms, by_key, told_ms, content, checksum = row
+    operation = new_operation(content, STATUSES[status], submitted_ms, at_ms, by_key, number)
+    if cython.compiled:
+        is_right = checksum == _row_checksum(operation, id_hash, status, told_ms)
+    else:
+        is_right = checksum == checksum_of(
+            number, id_hash, status, submitted_ms, at_ms, by_key, told_ms, content
+        )
+    return operation if is_right else None
+
+
 def _row_checksum(operation: Operation, id_hash: int, status: int, told_ms: int) -> int:
     """As `checksum_of`; compiled only."""
     if cython.compiled:

@@ -18,8 +18,8 @@ cdef class Waiting:
     cdef int place
     cdef int missing
     cdef int missing_then
-    cdef bint is_overdue
-    cdef bint is_over
+    cdef unsigned char is_overdue
+    cdef unsigned char is_over
     cdef long long plan
 
 

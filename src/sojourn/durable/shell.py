@@ -173,7 +173,11 @@ class Shell(Driven):
 
     def now_ms(self) -> int:
         """The time, as outcomes tell it."""
-        return self._start_ms + (self._clock.now_ns() - self._anchor_ns) // 1_000_000
+        return self.now_ns() // 1_000_000
+
+    def now_ns(self) -> int:
+        """The same, finer."""
+        return self._start_ms * 1_000_000 + self._clock.now_ns() - self._anchor_ns
 
     def to_clock_ms(self, time_ms: int) -> int:
         """When the clock shows that time."""

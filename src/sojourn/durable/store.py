@@ -37,14 +37,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sojourn.durable.answers import (
-    STATUSES,
     JournalBatch,
     Operation,
-    new_operation,
+    operation_of,
     outcome_rows,
 )
 from sojourn.durable.machine import Machine, Plan
@@ -73,7 +73,8 @@ _JOURNAL_BYTES_LEAST = 16 << 20  # a snapshot is taken when the journal is longe
 _PARTS_REMOVED_AT_ONCE = 8  # and than the snapshot before
 _OUTCOMES_REMOVED_AT_ONCE = 2_000
 _BATCHES_REMOVED_AT_ONCE = 100
-_IDS_AT_ONCE = 512
+_IDS_AT_ONCE = 512  # at most 999 variables, which every SQLite takes
+_ROWS_AT_ONCE = 64
 _PAGE_BYTES = 4096
 _CACHE_KILOBYTES = 64 << 10
 _CHECKPOINT_PAGES = 4_000
@@ -105,6 +106,7 @@ CREATE TABLE keepers (
 """
 
 _OUTCOME = "number, id_hash, status, submitted_ms, at_ms, by_key, told_ms, content, checksum"
+_OUTCOME_MARKS = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 Connect = Callable[[str], Any]
 
@@ -486,11 +488,21 @@ class Store:
             "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?)", (*row, checksum_of(*row))
         )
         if plan.outcomes:
-            self._writer.executemany(
-                f"INSERT INTO outcomes ({_OUTCOME}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                outcome_rows(plan.outcomes, plan.time_ms, self._prime),
-            )
+            self._write_outcomes(outcome_rows(plan.outcomes, plan.time_ms, self._prime))
         return len(body)
+
+    def _write_outcomes(self, rows: list[tuple[Any, ...]]) -> None:
+        """Many in one statement: `executemany` lets go of the GIL, and asks for it, for each."""
+        at = 0
+        while at < len(rows):
+            # Of few different lengths, for which SQLite has the statement ready.
+            length = min(_ROWS_AT_ONCE, 1 << ((len(rows) - at).bit_length() - 1))
+            marks = ",".join([_OUTCOME_MARKS] * length)
+            self._writer.execute(
+                f"INSERT INTO outcomes ({_OUTCOME}) VALUES {marks}",
+                [*chain.from_iterable(rows[at : at + length])],
+            )
+            at += length
 
     def _write_positions(self, positions: Positions, time_ms: int) -> dict[str, Keeper]:
         """Write them; return the keepers as they are then."""
@@ -756,17 +768,20 @@ class Store:
             return positions
 
     def _operation(self, row: tuple[Any, ...]) -> Operation:
-        *fields, checksum = row
-        number, _, status, submitted_ms, at_ms, by_key, _, content = fields
-        self._check(checksum, f"outcome {number}", *fields)
-        return new_operation(content, STATUSES[status], submitted_ms, at_ms, by_key, number)
+        operation = operation_of(tuple(row))
+        if operation is None:
+            raise self._damaged(f"outcome {row[0]}")
+        return operation
 
     def _check(self, checksum: int, name: str, *fields: Any) -> None:
         if checksum != checksum_of(*fields):
-            raise BadFile(
-                f"{self.path}: the checksum of {name} is wrong, the file is damaged; "
-                "restore it from a copy"
-            )
+            raise self._damaged(name)
+
+    def _damaged(self, name: str) -> BadFile:
+        return BadFile(
+            f"{self.path}: the checksum of {name} is wrong, the file is damaged; "
+            "restore it from a copy"
+        )
 
     @contextlib.contextmanager
     def _naming(self, what: str) -> Iterator[None]:
