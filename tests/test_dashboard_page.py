@@ -275,7 +275,19 @@ def test_numbers_are_marked_as_old_when_the_service_is_gone(page: Any, tmp_path:
         expect(page.locator("#connection")).to_have_text("live")
     expect(page.locator("#connection")).to_contain_text("The service cannot be reached.")
     expect(page.locator("#connection")).to_contain_text("The numbers are from ")
+    expect(page).to_have_title("No answer · Sojourn")
     expect(page.locator("body")).to_have_class("stale")
+
+
+def test_a_service_that_takes_no_commands_says_why(
+    page: Any, served: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served.service, "trouble", lambda: "the disk is full")
+    show(page, served)
+    expect(page.locator("#verdict-title")).to_have_text("The service takes no commands.")
+    expect(page.locator("#findings")).to_contain_text("the disk is full")
+    monkeypatch.undo()
+    expect(page.locator("#verdict-title")).to_have_text("It is fine.")
 
 
 def test_nothing_is_asked_while_the_page_is_hidden(page: Any, served: Running) -> None:

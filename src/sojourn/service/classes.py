@@ -6,7 +6,7 @@ no end in the whole window makes room. So memory is bounded however many names c
     slice        … 17  18  19      a class counted by name keeps that until its row is all zero
     "order"         4   9   7
     "refund"        0   0   0  --> removed, the next new name is counted by itself
-    the others      0   2   0
+    all classes     4  11   7      so others have      0   2   0
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from heapq import nlargest
-from operator import add
+from operator import sub
 
 from sojourn.durable.answers import CANCELLED, COMPLETED, EXPIRED
 from sojourn.service.durations import SLICE_MS, SLICES
@@ -68,7 +68,7 @@ class Classes:
     def __init__(self, most: int = MOST_CLASSES) -> None:
         self._most = most
         self._rows: dict[str, _Row] = {}
-        self._others = _Row()
+        self._all = _Row()
         self._slice: int | None = None
 
     def __len__(self) -> int:
@@ -78,14 +78,14 @@ class Classes:
         """Count ends by status in the slice of `time_ms`, which never goes back."""
         self._turn_to(time_ms // SLICE_MS)
         row = self._rows.get(class_)
-        if row is None:
-            if len(self._rows) < self._most:
-                row = self._rows[class_] = _Row()
-            else:
-                row = self._others
+        if row is None and len(self._rows) < self._most:
+            row = self._rows[class_] = _Row()
         slot = time_ms // SLICE_MS % SLICES
-        for ring, status in zip(row.rings, STATUSES, strict=True):
-            ring[slot] += counts.get(status, 0)
+        for at, status in enumerate(STATUSES):
+            count = counts.get(status, 0)
+            self._all.rings[at][slot] += count
+            if row is not None:
+                row.rings[at][slot] += count
 
     def over(self, now_ms: int, most: int) -> tuple[int, list[ClassCounts], ClassCounts | None]:
         """From when; the counts of `most` classes, the largest first; and of all others together.
@@ -114,11 +114,11 @@ class Classes:
                 None if since is None else since * SLICE_MS,
             )
 
-        shown = set(names)
         others = _Row()
-        for row in (self._others, *(row for name, row in self._rows.items() if name not in shown)):
-            for ring, other in zip(others.rings, row.rings, strict=True):
-                ring[:] = map(add, ring, other)
+        for at, ring in enumerate(others.rings):
+            ring[:] = self._all.rings[at]
+            for name in names:
+                ring[:] = map(sub, ring, self._rows[name].rings[at])
         return (
             (now - SLICES + 1) * SLICE_MS,
             [counts(name, self._rows[name]) for name in names],
@@ -130,7 +130,7 @@ class Classes:
         if slice <= last:
             return
         slots = [passed % SLICES for passed in range(max(last + 1, slice - SLICES + 1), slice + 1)]
-        for row in (*self._rows.values(), self._others):
+        for row in (*self._rows.values(), self._all):
             row.high_since = row.judge(last)
             for ring in row.rings:
                 for slot in slots:

@@ -22,7 +22,7 @@ export class Connection {
   }
 
   bad(error) {
-    this.trouble = error.name === "TimeoutError" ? "no answer within 5 s" : error.message;
+    this.trouble = reason(error);
     this.show();
   }
 
@@ -41,12 +41,23 @@ export class Connection {
     else if (kind === "paused") setText(this.line, "paused while nobody looks");
     else if (kind === "waiting") setText(this.line, "Connecting…");
     else {
-      // To the minute once it has lasted, so that it is not told each second.
-      const age = ageMs() < 60000 ? `${Math.floor(ageMs() / 10000) * 10} s` : roughly(Math.floor(ageMs() / 60000) * 60000);
-      const old = this.has ? `The numbers are from ${moment(nowMs() - ageMs())}, more than ${age} ago. ` : "";
-      setText(this.line, `The service cannot be reached. ${old}${this.trouble ?? ""}`);
+      const old = this.has ? ` The numbers are from ${moment(nowMs() - ageMs())}, ${age()} ago.` : "";
+      setText(this.line, `The service cannot be reached.${old} ${this.trouble ?? "No answer yet."}`);
+      document.title = "No answer · Sojourn";
     }
   }
+}
+
+/** In steps, so that it is not told anew each second. */
+function age() {
+  if (ageMs() < 10000) return "a few seconds";
+  return ageMs() < 60000 ? `more than ${Math.floor(ageMs() / 10000) * 10} s` : `more than ${roughly(Math.floor(ageMs() / 60000) * 60000)}`;
+}
+
+/** What an error of the network means to people. */
+function reason(error) {
+  if (error.status) return `It answered: ${error.message}.`;
+  return error.name === "TimeoutError" ? "There was no answer within 5 s." : "There is no connection.";
 }
 
 export const since = (state) => duration(Math.min(state.now_ms - state.counted_from_ms, state.waited.over_ms));

@@ -74,8 +74,10 @@ export function showVerdict(state) {
 export function showFirstSteps() {
   const at = location.origin;
   setText(byId("first-steps-code"), [
-    `curl ${at}/v1/operations -d '{"id": "order-7", "timeout_ms": 600000,`,
+    `curl ${at}/v1/operations --json '{`,
+    `  "id": "order-7", "timeout_ms": 600000,`,
     `  "requires": [{"key": "order-7/paid", "offset": 1}]}'`,
-    `curl ${at}/v1/signals -d '{"key": "order-7/paid", "offset": 1}'`,
+    `curl ${at}/v1/signals --json '{`,
+    `  "key": "order-7/paid", "offset": 1}'`,
   ].join("\n"));
 }
