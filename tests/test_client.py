@@ -16,6 +16,7 @@ from client_service import WAIT_S, Blocking, ServiceThread
 from sojourn import ManualClock
 from sojourn.client import AsyncClient, Client
 from sojourn.client.calls import Retries
+from sojourn.client.pool import AsyncPool, Pool
 from sojourn.durable import Purgatory
 from sojourn.errors import (
     Closed,
@@ -427,6 +428,35 @@ def test_a_service_that_is_not_there_is_unreachable(face: str) -> None:
     with pytest.raises(Unreachable, match=r"http://127\.0\.0\.1:1 gave no answer"):
         waits.signal("k", 1)
     waits.close()
+
+
+def test_connections_are_used_again(threads_world: World) -> None:
+    assert threads_world._service is not None
+    url = threads_world._service.url
+    with Client(url) as client:
+        for _ in range(5):
+            client.progress("k")
+        pool = client._http._transport
+        assert isinstance(pool, Pool)
+        assert len(pool._idle) == 1
+
+    async def main() -> None:
+        async with AsyncClient(url) as client:
+            await asyncio.gather(*(client.progress("k") for _ in range(20)))
+            pool = client._http._transport
+            assert isinstance(pool, AsyncPool)
+            opened = len(pool._idle)
+            assert 1 <= opened <= 20
+            await client.progress("k")
+            assert len(pool._idle) == opened
+            late = asyncio.create_task(client.outcomes(after=10**6, wait_ms=600_000))
+            while len(pool._idle) == opened:
+                await asyncio.sleep(0.001)
+            late.cancel()
+            await asyncio.gather(late, return_exceptions=True)
+            await client.progress("k")  # over another one
+
+    asyncio.run(main())
 
 
 def test_a_closed_client_says_so() -> None:

@@ -186,6 +186,34 @@ def test_an_error_says_what_the_service_said_and_what_to_do() -> None:
     assert caught.value.code == "teapot"
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"outcomes": None, "last": 1, "answers": None, "progress": 1, "position": 1, "behind": 1},
+        {"outcomes": [{}], "last": 1, "answers": [{}]},
+        {"outcomes": [], "last": "1", "answers": [[]]},
+        {"outcomes": [operation(status="gone")], "last": 1, "answers": [{"verdict": "x"}] * 2},
+        {"outcomes": [operation(requires=[])], "last": 1, "answers": 5},
+        {"outcomes": [operation(timeout_ms="x")], "last": 1, "answers": {"a": 1}},
+    ],
+)
+def test_a_reply_that_makes_no_sense_is_the_services_error(value: dict[str, Any]) -> None:
+    play = Play(reply(200, value))
+    for steps in (
+        play.verbs.submit_many([ROW]),
+        play.verbs.get("a"),
+        play.verbs.outcomes(0, 10, 0),
+        play.verbs.more(0),
+    ):
+        with pytest.raises(ServiceError):
+            play.take(steps)
+    if not value:
+        for more in (play.verbs.progress("k"), play.verbs.position("s"), play.verbs.behind("s")):
+            with pytest.raises(ServiceError):
+                play.take(more)
+
+
 # Many rows.
 
 

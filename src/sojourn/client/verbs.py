@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import ceil
+from operator import index
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -133,7 +134,8 @@ class Verbs:
             if isinstance(reply, Reply) and reply.status == 413:  # the row by itself
                 return [Answer(REFUSED, None, None, error)]
             raise
-        return wire.read_answers(value, len(rows), self._address.url)
+        with wire.understanding(self._address.url):
+            return wire.read_answers(value, len(rows))
 
     def _post_halves(self, place: str, rows: list[Row], until_s: float) -> Steps[list[Answer]]:
         half = len(rows) // 2
@@ -150,7 +152,9 @@ class Verbs:
             reply = yield from self._get(path, wait)
             if wire.is_unknown(reply, id):
                 return None
-            operation = wire.read_operation(self._read(reply))
+            value = self._read(reply)
+            with wire.understanding(self._address.url):
+                operation = wire.read_operation(value)
             if operation.status != WAITING or wait.is_over:
                 return operation
             yield from wait.go_on()
@@ -158,7 +162,7 @@ class Verbs:
     def progress(self, key: str) -> Steps[int | None]:
         path = self._address.path("v1", "keys", checked_signal(key, 0)[0])
         reply = yield from self._get(path)
-        progress: int | None = self._read(reply)["progress"]
+        progress: int | None = self._field(reply, "progress")
         return progress
 
     def outcomes(self, after: int, limit: int, wait_ms: int) -> Steps[list[Operation]]:
@@ -178,7 +182,9 @@ class Verbs:
         path = self._address.path("v1", "outcomes")
         while True:
             value = self._read((yield from self._get(path, wait, query)))
-            page = Page([wire.read_operation(each) for each in value["outcomes"]], value["last"])
+            with wire.understanding(self._address.url):
+                outcomes = [wire.read_operation(each) for each in value["outcomes"]]
+                page = Page(outcomes, index(value["last"]))
             if page.outcomes or wait is None or wait.is_over:
                 return page
             yield from wait.go_on()
@@ -216,7 +222,7 @@ class Verbs:
     def position(self, name: str) -> Steps[int]:
         path = self._address.path("v1", "subscriptions", checked_name(name))
         reply = yield from self._get(path)
-        position: int = 0 if wire.is_unknown(reply, name) else self._read(reply)["position"]
+        position: int = 0 if wire.is_unknown(reply, name) else self._field(reply, "position")
         return position
 
     def behind(self, name: str) -> Steps[int]:
@@ -224,7 +230,7 @@ class Verbs:
         reply = yield from self._get(path)
         if wire.is_unknown(reply, name):
             return (yield from self._page(0, 1)).last
-        behind: int = self._read(reply)["behind"]
+        behind: int = self._field(reply, "behind")
         return behind
 
     def commit(self, name: str, number: int) -> Steps[None]:
@@ -244,6 +250,11 @@ class Verbs:
         target = f"{path}?{urlencode(query)}" if query else path
         until_s = self._retries.until_s()
         return (yield from self._retries.ask(Call("GET", target, wait_ms=wait_ms), until_s))
+
+    def _field(self, reply: Reply | NoReply, name: str) -> Any:
+        value = self._read(reply)
+        with wire.understanding(self._address.url):
+            return value[name]
 
     def _read(self, reply: Reply | NoReply) -> dict[str, Any]:
         return wire.read(reply, self._address.url)

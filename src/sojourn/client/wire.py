@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from operator import index
 from typing import Any
 
@@ -194,13 +195,26 @@ def read_error(error: dict[str, Any]) -> SojournError:
     return ServiceError(message, code)
 
 
-def read_answers(value: dict[str, Any], count: int, url: str) -> list[Answer]:
+@contextmanager
+def understanding(url: str) -> Iterator[None]:
+    """What is not as the protocol has it is the service's error, and not a riddle."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, SojournError) and not isinstance(error, (WrongType, OutOfRange)):
+            raise
+        raise ServiceError(
+            f"{url} answered with something else than was asked for ({error!r}); "
+            "is it a sojourn service of this version?"
+        ) from error
+
+
+def read_answers(value: dict[str, Any], count: int) -> list[Answer]:
     """The answers to so many rows."""
-    answers = value.get("answers")
-    if not isinstance(answers, list) or len(answers) != count:
-        found = len(answers) if isinstance(answers, list) else "none"
-        raise ServiceError(f"{url} was sent {count} rows and gave {found} answers")
-    return [_answer(each) for each in answers]
+    answers = [_answer(each) for each in value["answers"]]
+    if len(answers) != count:
+        raise ValueError(f"{count} rows were sent, and {len(answers)} answers came")
+    return answers
 
 
 def _answer(value: dict[str, Any]) -> Answer:
