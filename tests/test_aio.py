@@ -604,6 +604,18 @@ def test_a_signal_that_means_nothing_is_refused_in_the_thread_that_gave_it(
     asyncio.run(main())
 
 
+def test_signals_that_are_no_list_are_refused_in_any_thread() -> None:
+    async def main() -> None:
+        async with aio.Purgatory() as purgatory:
+            no_list: Any = 5
+            with pytest.raises(WrongType, match=r"must be \(key, offset\) pairs, got 5"):
+                purgatory.signal_many(no_list)
+            with pytest.raises(WrongType, match=r"must be \(key, offset\) pairs, got 5"):
+                await asyncio.to_thread(purgatory.signal_many, no_list)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     "what",
     [

@@ -3,10 +3,14 @@ cimport cython
 cdef unsigned long long _LOW
 
 
+@cython.final
 cdef class Forest:
-    cdef int[::1] links
-    cdef int[::1] parents
-    cdef long long[::1] keys
+    cdef int* links
+    cdef int* parents
+    cdef long long* keys
+    cdef int[::1] _link_slab
+    cdef int[::1] _parent_slab
+    cdef long long[::1] key_slab
     cdef long long cut_off
 
     @cython.locals(room="long long")
@@ -16,9 +20,9 @@ cdef class Forest:
     cdef int adopt(self, Forest larger) except -1
 
     @cython.locals(
-        links="int[::1]",
-        keys="long long[::1]",
-        parents="int[::1]",
+        links="int*",
+        keys="long long*",
+        parents="int*",
         weight="unsigned long long",
         parent="long long",
         above="long long",
@@ -27,8 +31,8 @@ cdef class Forest:
     cdef long long insert(self, long long root, long long node, long long key) noexcept
 
     @cython.locals(
-        links="int[::1]",
-        parents="int[::1]",
+        links="int*",
+        parents="int*",
         parent="long long",
         above="long long",
         left="long long",
@@ -37,10 +41,10 @@ cdef class Forest:
     )
     cdef long long remove(self, long long root, long long node) noexcept
 
-    @cython.locals(links="int[::1]", parents="int[::1]")
+    @cython.locals(links="int*", parents="int*")
     cdef long long cut(self, long long root, long long bound) noexcept
 
-    @cython.locals(links="int[::1]", keys="long long[::1]", parents="int[::1]")
+    @cython.locals(links="int*", keys="long long*", parents="int*")
     cdef void _split(
         self,
         long long here,
@@ -51,13 +55,13 @@ cdef class Forest:
         long long right_parent,
     ) noexcept
 
-    @cython.locals(links="int[::1]", here="long long")
+    @cython.locals(links="int*", here="long long")
     cdef long long first(self, long long root) noexcept
 
-    @cython.locals(links="int[::1]", parents="int[::1]", here="long long", above="long long")
+    @cython.locals(links="int*", parents="int*", here="long long", above="long long")
     cdef long long after(self, long long node) noexcept
 
-    @cython.locals(links="int[::1]", at="long long", here="long long", left="long long")
+    @cython.locals(links="int*", at="long long", here="long long", left="long long")
     cdef long long unfold(self, long long root) noexcept
 
 

@@ -24,9 +24,9 @@ except ImportError:  # pragma: no cover - depends on what is installed
 from typing import Any
 
 if cython.compiled:
-    from cython.cimports.sojourn.places import numbers
+    from cython.cimports.sojourn.places import int_address, long_address, numbers
 else:
-    from sojourn.places import numbers
+    from sojourn.places import int_address, long_address, numbers
 
 _LOW = 0xFFFFFFFF
 
@@ -35,32 +35,41 @@ class Forest:
     """Links, parents and keys of all nodes. Link 2n leads left from node n, 2n + 1 right.
 
     Node 0 is none; its two links are where a tree that is taken apart or put together hangs.
+
+    Compiled, `links`, `parents` and `keys` are bare addresses into the slabs: to pass a typed
+    view of a slab around counts references, atomically, and costs more than a walk down a tree.
     """
 
-    __slots__ = ("cut_off", "keys", "links", "parents")
+    __slots__ = ("_link_slab", "_parent_slab", "cut_off", "key_slab", "keys", "links", "parents")
 
     def __init__(self, nodes: int = 0) -> None:
-        self.links = numbers("i", 2 * nodes + 2)
-        self.parents = numbers("i", nodes + 1)
-        self.keys = numbers("q", nodes + 1)
+        self._link_slab = numbers("i", 2 * nodes + 2)
+        self._parent_slab = numbers("i", nodes + 1)
+        self.key_slab = numbers("q", nodes + 1)
+        self.links = int_address(self._link_slab)
+        self.parents = int_address(self._parent_slab)
+        self.keys = long_address(self.key_slab)
         self.cut_off = 0  # the root of what `cut` took away
 
     def reserve(self, nodes: int) -> None:
         """Make room for nodes up to this number."""
-        room = len(self.keys)
+        room = len(self.key_slab)
         if nodes >= room:
             self.adopt(Forest(max(nodes, room + room // 2, 16)))
 
     def adopt(self, larger: Forest) -> None:
         """Go on in the slabs of a larger forest, which is empty. Allocates nothing."""
-        for n in range(len(self.keys)):
+        for n in range(len(self.key_slab)):
             larger.keys[n] = self.keys[n]
             larger.parents[n] = self.parents[n]
             larger.links[2 * n] = self.links[2 * n]
             larger.links[2 * n + 1] = self.links[2 * n + 1]
-        self.keys = larger.keys
-        self.parents = larger.parents
+        self._link_slab = larger._link_slab
+        self._parent_slab = larger._parent_slab
+        self.key_slab = larger.key_slab
         self.links = larger.links
+        self.parents = larger.parents
+        self.keys = larger.keys
 
     def insert(self, root: int, node: int, key: int) -> Any:
         """Put the node into the set with this root, behind equal keys; return its root now."""

@@ -61,6 +61,16 @@ class Histogram:
         if us > self._max_us:
             self._max_us = us
         octave = 0
+        # The steps that the loop below would take one by one.
+        if us >= 1 << 19:
+            us >>= 16
+            octave = 128
+        if us >= 1 << 11:
+            us >>= 8
+            octave += 64
+        if us >= 1 << 7:
+            us >>= 4
+            octave += 32
         while us >= 16:
             us >>= 1
             octave += 8

@@ -2,7 +2,7 @@ cimport cython
 
 cdef long long LIMIT_MS
 
-@cython.locals(number="long long")
+@cython.locals(number="long long", overflow=int)
 cpdef long long checked_ms(object value, str name) except? -1
 
 cdef long long ceil_us(long long ns) noexcept

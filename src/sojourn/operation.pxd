@@ -3,10 +3,11 @@ from cpython.object cimport PyObject
 
 from sojourn.lock cimport LockedTask
 
-cdef int PENDING
-cdef int COMPLETED
-cdef int EXPIRED
-cdef int CANCELLED
+cdef enum:
+    PENDING = 0
+    COMPLETED = 1
+    EXPIRED = 2
+    CANCELLED = 3
 
 
 cdef class Keeper:
@@ -63,7 +64,7 @@ cdef class DelayedOperation(LockedTask):
     @cython.locals(me=long, keeper=Keeper)
     cdef bint _sj_end(self, int state) except -1
 
-    cdef int _sj_finish(self) except -1
+    cdef object _sj_finish(self)
 
     @cython.locals(keeper=Keeper)
     cdef object _sj_fail(self, str where, object error)

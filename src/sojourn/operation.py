@@ -59,10 +59,11 @@ else:
     from sojourn.millis import checked_ms
     from sojourn.task import OVERRIDDEN, detach, unlink, waits_already
 
-PENDING = 0
-COMPLETED = 1
-EXPIRED = 2
-CANCELLED = 3
+if not cython.compiled:  # which has them as constants of C, in the .pxd
+    PENDING = 0
+    COMPLETED = 1
+    EXPIRED = 2
+    CANCELLED = 3
 
 _STATES = ("pending", "completed", "expired", "cancelled")
 
@@ -415,11 +416,16 @@ class DelayedOperation(LockedTask):
         keeper = keeper_of(self)
         if keeper is not None:
             keeper._sj_on_end(self)
-        self._sj_finish()
+        interrupt = self._sj_finish()
+        if interrupt is not None:
+            raise interrupt
         return True
 
-    def _sj_finish(self) -> None:
-        """Call what is to be called once the operation has ended, and tell its future."""
+    def _sj_finish(self) -> BaseException | None:
+        """Call what is to be called once the operation has ended, and tell its future.
+
+        Returns an interrupt that a callback raised, for the caller to raise when it is done.
+        """
         interrupt: BaseException | None = None
         try:
             self.on_complete()
@@ -432,8 +438,7 @@ class DelayedOperation(LockedTask):
                 interrupt = self._sj_fail("on_expiration", error)
         if self._sj_future is not None:
             self._sj_settle()
-        if interrupt is not None:
-            raise interrupt
+        return interrupt
 
     def _sj_fail(self, where: str, error: BaseException) -> BaseException | None:
         """Log, count and keep the error; give it back only if it must be raised again."""

@@ -14,6 +14,14 @@ cdef inline object at_address(long long address):
     return <object> <PyObject*> address
 
 
+cdef inline int* int_address(int[::1] slab) noexcept:
+    return &slab[0]
+
+
+cdef inline long long* long_address(long long[::1] slab) noexcept:
+    return &slab[0]
+
+
 cdef object numbers(str kind, long long count)
 cdef object references(long long count)
 
@@ -36,5 +44,6 @@ cdef class Places:
 
     @cython.locals(place="long long")
     cdef long long take(self, object holder) noexcept
-    cdef int give_back(self, long long place) except -1
-    cdef int release(self, long long place) except -1
+    cdef void hand_over(self, long long place, object holder) noexcept
+    cdef void give_back(self, long long place) noexcept
+    cdef void release(self, long long place) noexcept

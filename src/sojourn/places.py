@@ -54,6 +54,12 @@ if not cython.compiled:
     def at_address(thing: Any) -> Any:
         return thing
 
+    def int_address(slab: memoryview) -> memoryview:
+        return slab
+
+    def long_address(slab: memoryview) -> memoryview:
+        return slab
+
     NOBODY: Any = None
 
     def Py_INCREF(thing: object) -> None:
@@ -118,9 +124,19 @@ class Places:
         Py_INCREF(holder)
         return place
 
+    def hand_over(self, place: int, holder: Any) -> None:
+        """Let the place have another holder; the one before is held elsewhere too."""
+        before = at_address(self.holders[place])
+        self.holders[place] = as_address(holder)
+        Py_INCREF(holder)
+        Py_DECREF(before)
+
     def give_back(self, place: int) -> None:
         """Make the place free; the caller holds the holder, if that matters."""
-        self.release(place)
+        if self.holders[place] is not NOBODY:
+            holder = at_address(self.holders[place])
+            self.holders[place] = NOBODY
+            Py_DECREF(holder)
         self.siblings[place] = self._free
         self._free = place
 

@@ -4,8 +4,10 @@ from sojourn.forest cimport Forest
 from sojourn.operation cimport DelayedOperation
 from sojourn.places cimport Places
 
-cdef int _HELD
-cdef int _CUT
+cdef enum:
+    _HELD = -0x80000000
+    _CUT = -0x7FFFFFFF
+    _ASKED = -0x7FFFFFFE
 
 
 cdef class ProgressKey:
@@ -26,44 +28,48 @@ cdef class Progress(Places):
     cdef Forest _forest
     cdef dict _keys
     cdef long long _idle
-    cdef ProgressKey _spare
 
     cdef ProgressKey find(self, object key)
 
-    @cython.locals(fresh=ProgressKey, entry=ProgressKey)
     cdef ProgressKey entry(self, object key)
 
-    cdef ProgressKey same_key(self, ProgressKey entry)
     cdef list entries(self)
     cdef int _enlarge(self, long long room) except -1
     cdef long long known_keys(self)
+
+    @cython.locals(place="long long")
+    cdef long long ask(self, ProgressKey entry, long long offset, long long asked) except -1
+
     cdef int swap(self, Forest forest, int[::1] siblings, long long[::1] holders) except -1
 
-    @cython.locals(holding="long long", n="long long", entry=ProgressKey, offset="long long")
-    cdef long long count_holding(self, list requires) except -2
+    @cython.locals(holding="long long", place="long long", entry=ProgressKey)
+    cdef long long count_holding(self, long long asked) except -2
 
-    @cython.locals(n="long long", entry=ProgressKey, offset="long long", place="long long")
-    cdef int join(self, DelayedOperation operation, list requires) except -1
+    @cython.locals(forest=Forest, entry=ProgressKey, offset="long long", place="long long")
+    cdef int join(self, DelayedOperation operation, long long asked) except -1
+
+    @cython.locals(entry=ProgressKey, place="long long")
+    cdef int withdraw(self, long long asked) except -1
 
     @cython.locals(
         forest=Forest,
         cut_off="long long",
         place="long long",
         after="long long",
+        ended="long long",
+        last="long long",
         operation=DelayedOperation,
     )
-    cdef bint advance(
-        self, ProgressKey entry, long long offset, long long now_us, list ended
-    ) except -1
+    cdef long long advance(self, ProgressKey entry, long long offset, long long now_us) except -2
+
+    @cython.locals(operation=DelayedOperation)
+    cdef DelayedOperation pop(self, long long ended)
 
     @cython.locals(forest=Forest, place="long long", sibling="long long", parent="long long")
-    cdef int leave(self, DelayedOperation operation, long long now_us) except -1
+    cdef int leave(self, DelayedOperation operation, long long kept, long long now_us) except -1
 
     @cython.locals(entry=ProgressKey)
     cdef int _leave_root(self, long long place, long long anchor, long long now_us) except -1
-
-    @cython.locals(n="long long", entry=ProgressKey)
-    cdef int remove_unused(self, list requires) except -1
 
     @cython.locals(entry=ProgressKey, anchor="long long", _=int)
     cdef int forget(self, long long before_us) except -1
@@ -81,20 +87,24 @@ cdef class Progress(Places):
 
     cdef int _set_free(self, ProgressKey entry, long long now_us) except -1
 
-    @cython.locals(links="int[::1]", anchor="long long", last="long long")
+    @cython.locals(links="int*", anchor="long long", last="long long")
     cdef int _set_idle(self, ProgressKey entry, long long now_us) except -1
 
-    @cython.locals(links="int[::1]", after="long long", before="long long")
+    @cython.locals(links="int*", after="long long", before="long long")
     cdef int _set_busy(self, long long anchor) except -1
 
 
 @cython.locals(entry=ProgressKey)
 cdef ProgressKey _new_entry(object key)
 
-@cython.locals(number="long long")
+@cython.locals(number="long long", overflow=int)
 cdef long long checked_offset(object offset) except? -1
 
-@cython.locals(checked=list, number="long long", n="long long")
-cdef list checked_requires(object requires)
+@cython.locals(pairs=tuple, n="long long")
+cdef tuple checked_requires(object requires)
 
+@cython.locals(pair=tuple, overflow=int)
+cdef bint _is_checked(object requirement) except -1
+
+@cython.locals(number="long long", overflow=int)
 cdef long long checked_needed(object needed, long long count) except -1

@@ -15,6 +15,17 @@ stand in the order they came. A signal cuts off what it satisfies and looks at n
 An operation counts what is missing. At zero it is completed within the same step, and its other
 places leave their trees. In what order: by offset, then by submission.
 
+Nothing is made on the way: what is on its way stands in places too, chained as siblings. The
+requirements of an operation that comes stand in places that their keys hold, from the look-up of
+the first key to the step in which they join their trees:
+
+    asked -> (p0, 9) -> (p7, 4) -> 0                   look-ups may run code of the user's
+
+What a signal has completed stands in the places that it was found in, which the operations hold,
+from that step to their callbacks:
+
+    ended -> op 3 -> op 8 -> 0
+
 The root of a tree knows its key: its parent is, below zero, the key's anchor, a place that the key
 itself holds.
 
@@ -37,21 +48,24 @@ from sojourn._guard import GUARD
 from sojourn.errors import OutOfRange, WrongType
 
 if cython.compiled:
+    from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
     from cython.cimports.sojourn.forest import Forest
-    from cython.cimports.sojourn.keys import Key, as_key, remove_key
+    from cython.cimports.sojourn.keys import Key, as_key, is_plain, remove_key
     from cython.cimports.sojourn.operation import COMPLETED, PENDING, DelayedOperation
     from cython.cimports.sojourn.places import NOBODY, Places, at_address, numbers, references
     from cython.cimports.sojourn.task import unlink
 else:
     from sojourn.forest import Forest
-    from sojourn.keys import Key, as_key, remove_key
+    from sojourn.keys import Key, as_key, is_plain, remove_key
     from sojourn.operation import COMPLETED, PENDING, DelayedOperation
     from sojourn.places import NOBODY, Places, at_address, numbers, references
     from sojourn.task import unlink
 
-# What a place's parent says when the place is in no tree.
-_HELD = -(2**31)  # its requirement holds
-_CUT = -(2**31) + 1  # it was just cut off, and has not been looked at yet
+if not cython.compiled:  # which has them as constants of C, in the .pxd
+    # What a place's parent says when the place is in no tree.
+    _HELD = -(2**31)  # its requirement holds
+    _CUT = -(2**31) + 1  # it was just cut off, and has not been looked at yet
+    _ASKED = -(2**31) + 2  # its operation does not wait yet
 
 _FORGET_AT_ONCE = 16  # keys at most
 
@@ -86,7 +100,7 @@ class ProgressKey:
 class Progress(Places):
     """The progress of all keys. Steps are raw unless it says otherwise."""
 
-    __slots__ = ("_forest", "_idle", "_keys", "_spare", "forgets", "graves", "watched")
+    __slots__ = ("_forest", "_idle", "_keys", "forgets", "graves", "watched")
 
     def __init__(self, forgets: bool) -> None:
         Places.__init__(self)
@@ -94,7 +108,6 @@ class Progress(Places):
         self.watched = 0  # places in all trees
         self.graves: list[ProgressKey] = []  # keys that went; dropped outside the step
         self._forest = Forest()
-        self._spare: ProgressKey | None = None
         self._keys: dict[Any, ProgressKey] = {}
         self._idle = 0  # the anchor at which the chain of idle keys begins and ends
         if forgets:
@@ -111,19 +124,10 @@ class Progress(Places):
 
     def entry(self, key: Any) -> ProgressKey:
         """The key's entry, made if need be."""
-        fresh, self._spare = self._spare, None  # one look-up instead of two
-        if fresh is None:
-            fresh = _new_entry(key)
-        fresh.key = key
-        entry = self._keys.setdefault(key, fresh)
-        if entry is not fresh:
-            fresh.key = None
-            self._spare = fresh
-        return entry
-
-    def same_key(self, entry: ProgressKey) -> ProgressKey:
-        """The entry of the same key; another one if this one has gone."""
-        return self.entry(entry.key) if entry.is_gone else entry
+        known: Any = self._keys.get(key)
+        if known is None:
+            known = self._keys.setdefault(key, _new_entry(key))
+        return cython.cast(ProgressKey, known)  # type: ignore[no-any-return]
 
     def entries(self) -> list[ProgressKey]:
         """All entries there are."""
@@ -136,7 +140,17 @@ class Progress(Places):
     def _enlarge(self, room: int) -> None:
         self.swap(Forest(room - 1), numbers("i", room), references(room))
 
-    # An atomic step.
+    # The atomic steps.
+
+    def ask(self, entry: ProgressKey, offset: int, asked: int) -> int:
+        """Put a requirement before the chain of those asked for; 0 if there is no room."""
+        if not self.has_room(1):
+            return 0
+        place = self.take(entry)
+        self._forest.keys[place] = offset
+        self._forest.parents[place] = _ASKED
+        self.siblings[place] = asked
+        return place
 
     def swap(self, forest: Forest, siblings: memoryview, holders: Any) -> None:
         """Go on in these slabs, if they are still longer than the present ones."""
@@ -146,66 +160,84 @@ class Progress(Places):
 
     # The raw steps.
 
-    def count_holding(self, requires: list[Any]) -> int:
-        """How many of the requirements hold; -1 if one of the keys has gone meanwhile.
-
-        `requires` are entries and offsets by turns.
-        """
+    def count_holding(self, asked: int) -> int:
+        """How many of the requirements asked for hold; -1 if one of the keys has gone meanwhile."""
         holding = 0
-        n = 0
-        while n < len(requires):
-            entry: ProgressKey = requires[n]
-            offset: int = requires[n + 1]
+        place = asked
+        while place:
+            entry = cython.cast(ProgressKey, at_address(self.holders[place]))
             if entry.is_gone:
                 return -1
-            if entry.has_progress and entry.progress >= offset:
+            if entry.has_progress and entry.progress >= self._forest.keys[place]:
                 holding += 1
-            n += 2
+            place = self.siblings[place]
         return holding
 
-    def join(self, operation: DelayedOperation, requires: list[Any]) -> None:
-        """Put those of the operation's requirements that do not hold into their trees."""
-        n = 0
-        while n < len(requires):
-            entry: ProgressKey = requires[n]
-            offset: int = requires[n + 1]
-            n += 2
+    def join(self, operation: DelayedOperation, asked: int) -> None:
+        """Put the operation into the trees of those requirements that do not hold.
+
+        There is room for an anchor for each.
+        """
+        forest = self._forest
+        while asked:
+            place = asked
+            asked = self.siblings[place]
+            entry = cython.cast(ProgressKey, at_address(self.holders[place]))
+            offset = forest.keys[place]
             if entry.has_progress and entry.progress >= offset:
+                forest.parents[place] = _HELD
+                self.give_back(place)
                 continue
-            place = self.take(operation)
+            self.hand_over(place, operation)
             self.siblings[place] = operation._sj_places
             operation._sj_places = place
             if entry.root == 0:
                 self._take_anchor(entry)
                 entry.least = offset
-                entry.root = self._forest.insert(0, place, offset)
-                self._forest.parents[place] = -entry.anchor
+                entry.root = forest.insert(0, place, offset)
+                forest.parents[place] = -entry.anchor
             else:
                 entry.least = min(entry.least, offset)
-                entry.root = self._forest.insert(entry.root, place, offset)
+                entry.root = forest.insert(entry.root, place, offset)
             self.watched += 1
 
-    def advance(
-        self, entry: ProgressKey, offset: int, now_us: int, ended: list[DelayedOperation]
-    ) -> bool:
+    def withdraw(self, asked: int) -> None:
+        """Give back the places of the requirements asked for.
+
+        Keys among them that have neither progress nor anybody waiting are removed. Interpreted,
+        Ctrl-C may have come between a step and the note that it is done: then they have joined.
+        """
+        while asked and self._forest.parents[asked] == _ASKED:
+            place = asked
+            asked = self.siblings[place]
+            entry = cython.cast(ProgressKey, at_address(self.holders[place]))
+            if entry.is_gone:
+                if type(entry.key) is Key:  # dropping it may run code of the user's: not here
+                    self.graves.append(entry)
+            elif entry.root == 0 and not entry.has_progress:
+                self.remove(entry)
+            self._forest.parents[place] = _HELD
+            self.give_back(place)
+
+    def advance(self, entry: ProgressKey, offset: int, now_us: int) -> int:
         """Move the key's progress up to the offset, and complete what that satisfies.
 
-        False if the key has gone meanwhile, or there is no room. What is completed goes to
-        `ended`, and is the caller's to finish; its other places have left their trees.
+        -1 if the key has gone meanwhile, or there is no room; else the chain of what is completed,
+        which is the caller's to finish and to `pop`. Its other places have left their trees.
         """
         if entry.is_gone:
-            return False
+            return -1
         if self.forgets and entry.root == 0:
             if entry.anchor == 0 and not self.has_room(1):
-                return False
+                return -1
             self._take_anchor(entry)
             self._set_idle(entry, now_us)
         if entry.has_progress and offset <= entry.progress:
-            return True
+            return 0
         entry.progress = offset  # first: it is read outside any step too
         entry.has_progress = True
         if entry.root == 0 or offset < entry.least:
-            return True
+            return 0
         forest = self._forest
         entry.root = forest.cut(entry.root, offset)
         cut_off = forest.unfold(forest.cut_off)
@@ -218,6 +250,8 @@ class Progress(Places):
             forest.parents[place] = _CUT
             self.watched -= 1
             place = forest.links[2 * place + 1]
+        ended = 0
+        last = 0
         place = cut_off
         while place:
             after = forest.links[2 * place + 1]
@@ -233,13 +267,27 @@ class Progress(Places):
                         operation._sj_ended_in_try = False
                         if operation._sj_list is not None:
                             unlink(operation)
-                        ended.append(operation)
-                        self.leave(operation, now_us)
+                        self.leave(operation, place, now_us)
+                        self.siblings[place] = 0
+                        if last:
+                            self.siblings[last] = place
+                        else:
+                            ended = place
+                        last = place
             place = after
-        return True
+        return ended
 
-    def leave(self, operation: DelayedOperation, now_us: int) -> None:
-        """Take all places of the operation, which the caller holds, out of their trees."""
+    def pop(self, ended: int) -> DelayedOperation:
+        """Give the first place of the chain back; return the operation that holds it."""
+        operation: DelayedOperation = cython.cast(DelayedOperation, at_address(self.holders[ended]))
+        self.give_back(ended)
+        return operation
+
+    def leave(self, operation: DelayedOperation, kept: int, now_us: int) -> None:
+        """Take all places of the operation but one, or 0, out of their trees.
+
+        The caller holds the operation, or it holds the place that is kept.
+        """
         forest = self._forest
         place = operation._sj_places
         operation._sj_places = 0
@@ -249,7 +297,7 @@ class Progress(Places):
             parent = forest.parents[place]
             if parent == _CUT:
                 self.release(place)  # whoever goes through what was cut off frees it
-            else:
+            elif place != kept:
                 if parent != _HELD:
                     self.watched -= 1
                     if parent > 0:
@@ -267,18 +315,6 @@ class Progress(Places):
                 self._set_free(entry, now_us)
             else:
                 self.remove(entry)
-
-    def remove_unused(self, requires: list[Any]) -> None:
-        """Remove the keys among these entries that have neither progress nor anybody waiting.
-
-        If the look-up of a key raised, what follows is still keys.
-        """
-        n = 0
-        while n < len(requires) and isinstance(requires[n], ProgressKey):
-            entry: ProgressKey = requires[n]
-            if entry.root == 0 and not entry.has_progress and not entry.is_gone:
-                self.remove(entry)
-            n += 2
 
     def forget(self, before_us: int) -> None:
         """Remove keys that have been idle since before then; a few at a time."""
@@ -367,53 +403,86 @@ def _new_entry(key: Any) -> ProgressKey:
 
 def checked_offset(offset: Any) -> int:
     """Return the offset as an integer of 64 bits, or say what is wrong with it."""
+    if cython.compiled and type(offset) is int:  # to be ready to catch an error costs more
+        overflow = 0
+        number = PyLong_AsLongLongAndOverflow(offset, cython.address(overflow))
+        if overflow == 0:
+            return number  # type: ignore[no-any-return]
+    return _as_offset(offset)
+
+
+def _as_offset(offset: Any) -> int:
     try:
-        number: int = offset if type(offset) is int else index(offset)
+        number = index(offset)
     except TypeError:
         raise WrongType(
             f"an offset must be an integer, got {offset!r} ({type(offset).__name__}); "
             "for something that happens once, use 1"
         ) from None
-    except OverflowError:  # compiled: beyond 64 bits
-        raise _too_large(offset) from None
-    if not cython.compiled and not -(2**63) <= number < 2**63:
-        raise _too_large(offset)
+    if not -(2**63) <= number < 2**63:
+        raise OutOfRange(f"an offset must fit into 64 bits, got {offset}")
     return number
 
 
-def checked_requires(requires: Any) -> list[Any]:
-    """Return keys and offsets by turns, or say what is wrong with the requirements."""
-    if type(requires) is not list and type(requires) is not tuple:
+def checked_requires(requires: Any) -> Any:
+    """Return the requirements as a tuple of (key, offset), or say what is wrong with them.
+
+    Keys are as `as_key` returns them, offsets are integers of 64 bits. A tuple in which they are
+    so already is returned itself.
+    """
+    if type(requires) is not tuple:
         try:
-            requires = list(requires)
+            requires = tuple(requires)
         except TypeError:
             raise WrongType(f"requires must be a list of (key, offset), got {requires!r}") from None
-    if not requires:
+    pairs: tuple[Any, ...] = requires
+    if not pairs:
         raise OutOfRange("requires is empty: there is nothing to wait for; give (key, offset)")
-    checked: list[Any] = [None] * (2 * len(requires))
-    n = 0
-    for requirement in requires:
-        if type(requirement) is not tuple:
-            try:
-                requirement = tuple(requirement)
-            except TypeError:
-                raise _not_a_requirement(requirement) from None
-        if len(requirement) != 2:
-            raise _not_a_requirement(requirement)
-        checked[n] = as_key(requirement[0])
-        offset = requirement[1]
-        number = checked_offset(offset)
-        checked[n + 1] = offset if type(offset) is int else number
-        n += 2
-    return checked
+    for n in range(len(pairs)):
+        if not _is_checked(pairs[n]):
+            return tuple([_checked_pair(pair) for pair in pairs])
+    return pairs
+
+
+def _is_checked(requirement: Any) -> bool:
+    """Whether it is a tuple of a plain key and an integer of 64 bits."""
+    if type(requirement) is not tuple:
+        return False
+    pair: tuple[Any, ...] = requirement
+    if len(pair) != 2 or not is_plain(pair[0]) or type(pair[1]) is not int:
+        return False
+    if cython.compiled:
+        overflow = 0
+        PyLong_AsLongLongAndOverflow(pair[1], cython.address(overflow))
+        return overflow == 0
+    return -(2**63) <= pair[1] < 2**63
+
+
+def _checked_pair(requirement: Any) -> tuple[Any, int]:
+    try:
+        pair = tuple(requirement)
+    except TypeError:
+        raise _not_a_requirement(requirement) from None
+    if len(pair) != 2:
+        raise _not_a_requirement(pair)
+    return as_key(pair[0]), checked_offset(pair[1])
 
 
 def checked_needed(needed: Any, count: int) -> int:
     """Return how many of `count` requirements are needed, or say what is wrong with that."""
     if needed is None:
         return count
+    if cython.compiled and type(needed) is int:
+        overflow = 0
+        number = PyLong_AsLongLongAndOverflow(needed, cython.address(overflow))
+        if overflow == 0 and 1 <= number <= count:
+            return number  # type: ignore[no-any-return]
+    return _as_needed(needed, count)
+
+
+def _as_needed(needed: Any, count: int) -> int:
     try:
-        number = needed if type(needed) is int else index(needed)
+        number = index(needed)
     except TypeError:
         raise WrongType(f"needed must be an integer, got {needed!r}; None means all") from None
     if not 1 <= number <= count:
@@ -424,13 +493,9 @@ def checked_needed(needed: Any, count: int) -> int:
     return number
 
 
-def _too_large(offset: Any) -> OutOfRange:
-    return OutOfRange(f"an offset must fit into 64 bits, got {offset}")
-
-
 def _not_a_requirement(requirement: Any) -> WrongType:
     return WrongType(f"a requirement must be (key, offset), got {requirement!r}")
 
 
 if not cython.compiled:
-    GUARD.protect(Progress, "swap")
+    GUARD.protect(Progress, "ask", "swap")

@@ -7,9 +7,10 @@ from sojourn.progress cimport Progress, ProgressKey
 from sojourn.timer cimport Timer
 from sojourn.watchers cimport WatchedKey, Watchers
 
-cdef int _AGAIN
-cdef int _ENDED
-cdef int _AT_ONCE
+cdef enum:
+    _AGAIN = -2
+    _ENDED = -3
+    _AT_ONCE = -4
 
 
 cdef class Purgatory(Keeper):
@@ -38,12 +39,18 @@ cdef class Purgatory(Keeper):
     cdef Histogram _sj_lateness
     cdef Histogram _sj_waiting
 
+    @cython.locals(checked=tuple, count="long long")
     cdef bint _sj_submit(
         self, object operation, object keys, object requires, object needed, object future
     ) except -1
 
     @cython.locals(
-        completed=bint, checks="long long", stay="long long", now_us="long long", placed=int
+        completed=bint,
+        checks="long long",
+        stay="long long",
+        now_us="long long",
+        expiration_ms="long long",
+        placed=int,
     )
     cdef bint _sj_watch_all(
         self, DelayedOperation operation, tuple keys, object future
@@ -53,18 +60,27 @@ cdef class Purgatory(Keeper):
     cdef int _sj_watch(self, DelayedOperation operation, long long stay, object key) except -1
 
     @cython.locals(
-        progress=Progress, n="long long", now_us="long long", placed=int
+        n="long long",
+        asked="long long",
+        now_us="long long",
+        expiration_ms="long long",
+        placed=int,
     )
     cdef bint _sj_park(
-        self, DelayedOperation operation, list requires, long long needed, object future
+        self, DelayedOperation operation, tuple requires, long long needed, object future
     ) except -1
+
+    @cython.locals(entry=ProgressKey, offset="long long", place="long long")
+    cdef long long _sj_ask(self, long long asked, tuple requirement) except -1
 
     @cython.locals(operation=DelayedOperation, completed="long long")
     cdef long long _sj_check(self, object key) except -1
 
     cdef bint _sj_try(self, DelayedOperation operation) except -1
 
-    @cython.locals(operation=DelayedOperation, now_us="long long", ended=list)
+    @cython.locals(
+        now_us="long long", ended="long long", after="long long", completed="long long"
+    )
     cdef long long _sj_signal(self, object key, long long offset) except -1
 
     @cython.locals(entry=WatchedKey)
@@ -89,36 +105,47 @@ cdef class Purgatory(Keeper):
     ) except -1
 
     cdef int _sj_arm(
-        self, DelayedOperation operation, long long stay, long long now_us
+        self,
+        DelayedOperation operation,
+        long long stay,
+        long long now_us,
+        long long expiration_ms,
     ) except -5
 
     @cython.locals(holding="long long", placed=int)
     cdef int _sj_settle_in(
         self,
         DelayedOperation operation,
-        list requires,
+        long long asked,
+        long long count,
         long long needed,
         object future,
         long long now_us,
+        long long expiration_ms,
     ) except -5
 
+    cdef int _sj_withdraw(self, long long asked) except -1
+
+    @cython.locals(ended="long long", place="long long")
+    cdef long long _sj_advance(
+        self, ProgressKey entry, long long offset, long long now_us
+    ) except -2
+
     @cython.locals(operation=DelayedOperation)
-    cdef bint _sj_advance(
-        self, ProgressKey entry, long long offset, long long now_us, list ended
-    ) except -1
+    cdef DelayedOperation _sj_take_ended(self, long long ended, long long now_us)
 
     cdef bint _sj_disown(self, DelayedOperation operation, long long now_us) except -1
     cdef int _sj_remove(self, DelayedOperation operation, long long now_us) except -1
-    cdef int _sj_record(self, DelayedOperation operation, long long now_us) except -1
     cdef int _sj_forget(self, long long before_us) except -1
-    cdef int _sj_tidy(self, list requires) except -1
     cdef int _sj_take_sample(self, long long count, list operations) except -1
     cdef int _sj_keys_of(self, DelayedOperation operation, list keys) except -1
     cdef int _sj_count_error(self) except -1
     cdef int _sj_count_check(self) except -1
     cdef int _sj_count_missed(self) except -1
 
-    cdef int _sj_start(self, DelayedOperation operation, long long now_us) except -1
+    cdef int _sj_start(
+        self, DelayedOperation operation, long long now_us, long long expiration_ms
+    ) except -1
     cdef int _sj_leave(self, DelayedOperation operation, long long now_us) except -1
 
     @cython.locals(tenants=list, n="long long")

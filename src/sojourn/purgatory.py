@@ -59,6 +59,7 @@ if cython.compiled:
         Keeper,
         new_keeping,
     )
+    from cython.cimports.sojourn.places import at_address
     from cython.cimports.sojourn.progress import (
         Progress,
         ProgressKey,
@@ -69,6 +70,7 @@ if cython.compiled:
     from cython.cimports.sojourn.task import unlink, waits_already
     from cython.cimports.sojourn.timer import Timer
     from cython.cimports.sojourn.watchers import WatchedKey, Watchers
+    from cython.cimports.sojourn.wheel import WAITING
 else:
     from sojourn.histogram import Histogram
     from sojourn.keys import as_key, checked_keys
@@ -82,6 +84,7 @@ else:
         Keeper,
         new_keeping,
     )
+    from sojourn.places import at_address
     from sojourn.progress import (
         Progress,
         ProgressKey,
@@ -92,6 +95,7 @@ else:
     from sojourn.task import unlink, waits_already
     from sojourn.timer import Timer
     from sojourn.watchers import WatchedKey, Watchers
+    from sojourn.wheel import WAITING
 
 from sojourn.audit import Auditor
 from sojourn.millis import checked_count
@@ -354,13 +358,12 @@ class Purgatory(Keeper):
         """Do that for each (key, offset), in order; all are checked before the first is sent."""
         if self._sj_keeping is None:
             raise not_initialised(self)
-        signals = _as_list(signals, "signals must be (key, offset) pairs")
+        signals = as_list(signals, "signals must be (key, offset) pairs")
         if not signals:
             return 0
-        checked = checked_requires(signals)
         completed = 0
-        for n in range(0, len(checked), 2):
-            completed += self._sj_signal(checked[n], checked[n + 1])
+        for key, offset in checked_requires(signals):
+            completed += self._sj_signal(key, offset)
         return completed
 
     def submit_many(self, rows: Iterable[tuple[Any, ...]]) -> int:
@@ -372,14 +375,11 @@ class Purgatory(Keeper):
         """
         if self._sj_keeping is None:
             raise not_initialised(self)
-        rows = _as_list(rows, "rows must be (operation, requires) pairs")
+        rows = as_list(rows, "rows must be (operation, requires) pairs")
         for n, row in enumerate(rows):
-            operation, requires, needed = _checked_row(row)
-            if not isinstance(row[1], (list, tuple)):  # it can be gone through once
-                rows[n] = operation, list(zip(requires[::2], requires[1::2], strict=True)), needed
+            rows[n] = _checked_row(row)
         completed = 0
-        for row in rows:  # checked again: to keep what was checked would cost more
-            operation, requires, needed = _checked_row(row)
+        for operation, requires, needed in rows:
             if self._sj_park(operation, requires, needed, None):
                 completed += 1
         return completed
@@ -569,9 +569,8 @@ class Purgatory(Keeper):
             if keys is not None:
                 raise WrongType("give keys or requires, not both")
             checked = checked_requires(requires)
-            return self._sj_park(
-                operation, checked, checked_needed(needed, len(checked) // 2), future
-            )
+            count = checked_needed(needed, len(checked))
+            return self._sj_park(cython.cast(DelayedOperation, operation), checked, count, future)
         if needed is not None:
             raise WrongType("needed goes with requires; keys alone bring news")
         if keys is None:
@@ -604,8 +603,8 @@ class Purgatory(Keeper):
                 if operation._sj_again:
                     completed = operation._sj_try_again(completed)
             now_us = self.timer._sj_now_us()
-            self.timer._sj_make_room(operation._sj_delay_ms, now_us)
-            placed = self._sj_arm(operation, stay, now_us)
+            expiration_ms = self.timer._sj_make_room(operation._sj_delay_ms, now_us)
+            placed = self._sj_arm(operation, stay, now_us, expiration_ms)
             if placed >= 0:
                 self.timer._sj_wake(placed)
         except BaseException:
@@ -624,40 +623,55 @@ class Purgatory(Keeper):
         self._sj_bury()
 
     def _sj_park(
-        self, operation: DelayedOperation, requires: list[Any], needed: int, future: Any
+        self, operation: DelayedOperation, requires: Any, needed: int, future: Any
     ) -> bool:
         """Let the operation wait for progress; True if what it needs holds already.
 
-        `requires` are keys and offsets by turns; the keys are replaced by their entries.
+        `requires` are checked.
         """
         if operation._sj_error is not None and operation._sj_state == CANCELLED:
             operation._sj_error = None
-        progress = self._sj_progress
         placed = _AGAIN
+        asked = 0
         try:
-            for n in range(0, len(requires), 2):
-                requires[n] = progress.entry(requires[n])
             while True:
+                for n in range(len(requires)):
+                    asked = self._sj_ask(asked, cython.cast(tuple, requires[n]))
+                if not self._sj_progress.has_room(len(requires)):  # an anchor for each key
+                    self._sj_progress.reserve(len(requires))
                 now_us = self.timer._sj_now_us()
-                self.timer._sj_make_room(operation._sj_delay_ms, now_us)
-                if not progress.has_room(len(requires)):  # a place, and an anchor for its key
-                    progress.reserve(len(requires))
-                placed = self._sj_settle_in(operation, requires, needed, future, now_us)
+                expiration_ms = self.timer._sj_make_room(operation._sj_delay_ms, now_us)
+                placed = self._sj_settle_in(
+                    operation, asked, len(requires), needed, future, now_us, expiration_ms
+                )
                 if placed != _AGAIN:
                     break
-                for n in range(0, len(requires), 2):
-                    requires[n] = progress.same_key(requires[n])
+                self._sj_withdraw(asked)
+                asked = 0
         finally:
-            if placed < 0:  # it does not wait: keys that only it asked for are not kept
-                self._sj_tidy(requires)
+            if placed < 0:  # it does not wait
+                self._sj_withdraw(asked)
                 self._sj_bury()
         if placed == _ENDED:
             return _ended_before(operation, future)
         if placed == _AT_ONCE:
-            operation._sj_finish()
+            interrupt = operation._sj_finish()
+            if interrupt is not None:
+                raise interrupt
             return True
-        self.timer._sj_wake(placed)
+        if placed != WAITING:
+            self.timer._sj_wake(placed)
         return False
+
+    def _sj_ask(self, asked: int, requirement: Any) -> int:
+        """Look the key up, and put the requirement before the chain of those asked for."""
+        entry = self._sj_progress.entry(requirement[0])
+        offset: int = requirement[1]
+        while True:
+            place = self._sj_progress.ask(entry, offset, asked)
+            if place:
+                return place
+            self._sj_progress.reserve(2)
 
     def _sj_check(self, key: Any) -> int:
         self._sj_count_check()
@@ -681,24 +695,28 @@ class Purgatory(Keeper):
         if self._sj_forget_after_us >= 0:
             now_us = self.timer._sj_now_us()
             self._sj_forget(now_us - self._sj_forget_after_us)
-        ended: list[DelayedOperation] = []
-        while not self._sj_advance(self._sj_progress.entry(key), offset, now_us, ended):
+        while True:
+            ended = self._sj_advance(self._sj_progress.entry(key), offset, now_us)
+            if ended >= 0:
+                break
             if not self._sj_progress.has_room(1):
                 self._sj_progress.reserve(1)
         self._sj_bury()
-        if not ended:
+        if ended == 0:
             return 0
         now_us = self.timer._sj_now_us()
+        completed = 0
         interrupt: BaseException | None = None
-        for operation in ended:
-            self._sj_record(operation, now_us)
-            try:
-                operation._sj_finish()
-            except (KeyboardInterrupt, SystemExit) as error:  # the others are ended first
-                interrupt = error
+        while ended:
+            after = self._sj_progress.siblings[ended]
+            raised = self._sj_take_ended(ended, now_us)._sj_finish()
+            if raised is not None:  # the others are ended first
+                interrupt = raised
+            ended = after
+            completed += 1
         if interrupt is not None:
             raise interrupt
-        return len(ended)
+        return completed
 
     def _sj_watching(self, key: Any) -> list[DelayedOperation]:
         """The operations that watch the key, in the order they came."""
@@ -756,25 +774,29 @@ class Purgatory(Keeper):
             self._sj_progress.gather(entry, operations)
         return True
 
-    def _sj_arm(self, operation: DelayedOperation, stay: int, now_us: int) -> int:
+    def _sj_arm(
+        self, operation: DelayedOperation, stay: int, now_us: int, expiration_ms: int
+    ) -> int:
         """Start the operation's timeout; -1 if it has ended."""
         if operation._sj_stay != stay or operation._sj_state != PENDING:
             return -1
         if self._sj_closed:
             raise Closed(f"purgatory {self.name!r} was closed as the operation came in")
-        return self._sj_start(operation, now_us)
+        return self._sj_start(operation, now_us, expiration_ms)
 
     def _sj_settle_in(
         self,
         operation: DelayedOperation,
-        requires: list[Any],
+        asked: int,
+        count: int,
         needed: int,
         future: AnyFuture | None,
         now_us: int,
+        expiration_ms: int,
     ) -> int:
         """Admit the operation, and complete it or let it wait for progress, all at once."""
-        holding = self._sj_progress.count_holding(requires)
-        if holding < 0 or not self._sj_progress.has_room(len(requires)):
+        holding = self._sj_progress.count_holding(asked)
+        if holding < 0 or not self._sj_progress.has_room(count):
             return _AGAIN
         if not self._sj_take_in(operation, future):
             return _ENDED
@@ -784,30 +806,44 @@ class Purgatory(Keeper):
             self._sj_completed += 1
             self._sj_waiting.record_us(0)
             return _AT_ONCE
+        placed = -1
         try:
-            placed = self._sj_start(operation, now_us)
-        except BaseException:  # its timer is closed
-            if operation._sj_keeping is self._sj_keeping and operation._sj_state == PENDING:
+            placed = self._sj_start(operation, now_us, expiration_ms)
+        finally:
+            if (  # its timer is closed
+                placed < 0
+                and operation._sj_keeping is self._sj_keeping
+                and operation._sj_state == PENDING
+            ):
                 operation._sj_state = CANCELLED
                 operation._sj_keeping = None
                 operation._sj_future = None
                 self._sj_inside -= 1
-            raise
         operation._sj_missing = needed - holding
-        self._sj_progress.join(operation, requires)
+        self._sj_progress.join(operation, asked)
         return placed
 
-    def _sj_advance(
-        self, entry: ProgressKey, offset: int, now_us: int, ended: list[DelayedOperation]
-    ) -> bool:
-        """Move a key's progress up; False to look the key up again."""
-        if not self._sj_progress.advance(entry, offset, now_us, ended):
-            return False
-        for operation in ended:
+    def _sj_withdraw(self, asked: int) -> None:
+        self._sj_progress.withdraw(asked)
+
+    def _sj_advance(self, entry: ProgressKey, offset: int, now_us: int) -> int:
+        """Move a key's progress up; the chain of what ended, -1 to look the key up again."""
+        ended = self._sj_progress.advance(entry, offset, now_us)
+        place = ended
+        while place > 0:
             self._sj_completed += 1
             self._sj_inside -= 1
-            self._sj_disarm(operation)
-        return True
+            self._sj_disarm(
+                cython.cast(DelayedOperation, at_address(self._sj_progress.holders[place]))
+            )
+            place = self._sj_progress.siblings[place]
+        return ended
+
+    def _sj_take_ended(self, ended: int, now_us: int) -> DelayedOperation:
+        """Take the first of the chain, which has waited until now."""
+        operation = self._sj_progress.pop(ended)
+        self._sj_waiting.record_us(now_us - operation._sj_started_us)
+        return operation
 
     def _sj_disown(self, operation: DelayedOperation, now_us: int) -> bool:
         """Be the one who cancels the operation; False if it has ended or is not ours."""
@@ -837,14 +873,8 @@ class Purgatory(Keeper):
         self._sj_waiting.record_us(now_us - operation._sj_started_us if operation._sj_armed else 0)
         self._sj_leave(operation, now_us)
 
-    def _sj_record(self, operation: DelayedOperation, now_us: int) -> None:
-        self._sj_waiting.record_us(now_us - operation._sj_started_us)
-
     def _sj_forget(self, before_us: int) -> None:
         self._sj_progress.forget(before_us)
-
-    def _sj_tidy(self, requires: list[Any]) -> None:
-        self._sj_progress.remove_unused(requires)
 
     def _sj_take_sample(self, count: int, operations: list[Any]) -> None:
         self._sj_next_sample = self._sj_watchers.sample(self._sj_next_sample, count, operations)
@@ -889,9 +919,9 @@ class Purgatory(Keeper):
         self._sj_inside += 1
         return operation._sj_stay
 
-    def _sj_start(self, operation: DelayedOperation, now_us: int) -> int:
+    def _sj_start(self, operation: DelayedOperation, now_us: int, expiration_ms: int) -> int:
         """Put the operation on the timer."""
-        placed = self.timer._sj_put(operation, operation._sj_delay_ms, now_us)
+        placed = self.timer._sj_link(operation, expiration_ms, operation._sj_delay_ms <= 0)
         operation._sj_started_us = now_us
         operation._sj_armed = True
         if cython.compiled:  # we hold it now, so there is nothing for the collector to find out
@@ -904,7 +934,7 @@ class Purgatory(Keeper):
     def _sj_leave(self, operation: DelayedOperation, now_us: int) -> None:
         """Leave every circle and tree, and the count of those with a timeout."""
         if operation._sj_missing:
-            self._sj_progress.leave(operation, now_us)
+            self._sj_progress.leave(operation, 0, now_us)
         elif operation._sj_places:
             self._sj_watchers.leave(operation)
         self._sj_disarm(operation)
@@ -924,10 +954,11 @@ class Purgatory(Keeper):
                         break
 
 
-# What became of an operation that was to wait for progress, besides its place on the timer.
-_AGAIN = -2  # nothing yet: a key went, or room is short
-_ENDED = -3  # it had ended before
-_AT_ONCE = -4  # it is completed
+if not cython.compiled:  # which has them as constants of C, in the .pxd
+    # What became of an operation that was to wait for progress, besides its place on the timer.
+    _AGAIN = -2  # nothing yet: a key went, or room is short
+    _ENDED = -3  # it had ended before
+    _AT_ONCE = -4  # it is completed
 
 
 class _Cancelling:
@@ -942,21 +973,22 @@ class _Cancelling:
             operation.cancel()
 
 
-def _checked_row(row: Any) -> tuple[DelayedOperation, list[Any], int]:
+def _checked_row(row: Any) -> tuple[DelayedOperation, Any, int]:
     if not isinstance(row, tuple) or len(row) not in (2, 3):
         raise WrongType(f"a row must be (operation, requires) or with needed, got {row!r}")
     if not isinstance(row[0], DelayedOperation):
         raise _not_an_operation(row[0])
     requires = checked_requires(row[1])
     needed = row[2] if len(row) == 3 else None
-    return row[0], requires, checked_needed(needed, len(requires) // 2)
+    return row[0], requires, checked_needed(needed, len(requires))
 
 
 def _not_an_operation(thing: Any) -> WrongType:
     return WrongType(f"operation must be a DelayedOperation, got {thing!r}")
 
 
-def _as_list(rows: Any, rule: str) -> list[Any]:
+def as_list(rows: Any, rule: str) -> list[Any]:
+    """Return the rows as a list of our own, or say what they must be."""
     try:
         return list(rows)
     except TypeError:
@@ -1009,12 +1041,12 @@ if not cython.compiled:
         "_sj_gather",
         "_sj_arm",
         "_sj_settle_in",
+        "_sj_withdraw",
         "_sj_advance",
+        "_sj_take_ended",
         "_sj_disown",
         "_sj_remove",
-        "_sj_record",
         "_sj_forget",
-        "_sj_tidy",
         "_sj_take_sample",
         "_sj_keys_of",
         "_sj_count_error",

@@ -39,10 +39,10 @@ cdef class Timer(Driven):
     cpdef int _sj_mark_forked(self) except -1
 
     cdef long long _sj_now_us(self) except? -1
-    cdef int _sj_make_room(self, long long delay_ms, long long now_us) except -1
-    cdef int _sj_wake(self, int placed) except -1
+    @cython.locals(expiration_ms="long long")
+    cdef long long _sj_make_room(self, long long delay_ms, long long now_us) except? -1
 
-    cdef int _sj_put(self, TimerTask task, long long delay_ms, long long now_us) except -1
+    cdef int _sj_wake(self, int placed) except -1
 
     @cython.locals(placed=int)
     cdef int _sj_link(self, TimerTask task, long long expiration_ms, bint at_once) except -1

@@ -33,7 +33,6 @@ from sojourn._log import log, shown
 if cython.compiled:
     from cython.cimports.cpython.time import monotonic_ns
     from cython.cimports.sojourn.clock import Driven, ManualClock, SystemClock
-    from cython.cimports.sojourn.levels import EMPTY
     from cython.cimports.sojourn.millis import ceil_us, checked_ms, deadline_ms, floor_ms
     from cython.cimports.sojourn.task import (
         OVERRIDDEN,
@@ -50,7 +49,6 @@ else:
     from time import monotonic_ns
 
     from sojourn.clock import Driven, ManualClock, SystemClock
-    from sojourn.levels import EMPTY
     from sojourn.millis import ceil_us, checked_ms, deadline_ms, floor_ms
     from sojourn.task import (
         OVERRIDDEN,
@@ -308,7 +306,7 @@ class Timer(Driven):
         """Move what is due by now from the wheel to the ready list; return buckets expired."""
         if self._sj_wheel is None:
             raise not_initialised(self)
-        expired = self._sj_wheel._sj_expire(self._sj_floor_ms(), self._sj_ready, EMPTY)
+        expired = self._sj_wheel._sj_expire(self._sj_floor_ms(), self._sj_ready, None)
         self._sj_expired += expired
         return expired
 
@@ -354,12 +352,16 @@ class Timer(Driven):
             raise not_initialised(self)
         return ceil_us(self._sj_clock.now_ns())
 
-    def _sj_make_room(self, delay_ms: int, now_us: int) -> None:
-        """See to it that the levels for that deadline exist. Outside any step: makes objects."""
+    def _sj_make_room(self, delay_ms: int, now_us: int) -> int:
+        """Return the deadline; see to it that levels for it exist. Outside any step."""
         if self._sj_wheel is None:
             raise not_initialised(self)
-        if delay_ms > 0:
-            self._sj_wheel._sj_make_room(deadline_ms(now_us, delay_ms, self._sj_tick_ms))
+        if delay_ms <= 0:
+            return now_us // 1000
+        expiration_ms = deadline_ms(now_us, delay_ms, self._sj_tick_ms)
+        if expiration_ms >= self._sj_wheel._sj_room_ms:
+            self._sj_wheel._sj_make_room(expiration_ms)
+        return expiration_ms
 
     def _sj_wake(self, placed: int) -> None:
         """Wake the driver if what was placed changes its plans. Outside any step."""
@@ -373,12 +375,7 @@ class Timer(Driven):
             raise not_initialised(self)
         now_us = self._sj_now_us()
         at_once = task._sj_delay_ms <= 0
-        if at_once:
-            expiration_ms = now_us // 1000
-        else:
-            expiration_ms = deadline_ms(now_us, task._sj_delay_ms, self._sj_tick_ms)
-            if expiration_ms >= self._sj_wheel._sj_room_ms:
-                self._sj_wheel._sj_make_room(expiration_ms)
+        expiration_ms = self._sj_make_room(task._sj_delay_ms, now_us)
         placed = self._sj_place(task, expiration_ms, at_once)
         if placed != WAITING:
             self._sj_driver.wake()
@@ -451,16 +448,11 @@ class Timer(Driven):
 
     # The raw steps.
 
-    def _sj_put(self, task: TimerTask, delay_ms: int, now_us: int) -> int:
-        """Link the task, with this delay from now; say DUE, WAITING or EARLIEST.
+    def _sj_link(self, task: TimerTask, expiration_ms: int, at_once: bool) -> int:
+        """Link the task, to run then or at once; say DUE, WAITING or EARLIEST.
 
         There must be room. What it refuses, it refuses before anything is changed.
         """
-        if delay_ms <= 0:
-            return self._sj_link(task, now_us // 1000, True)
-        return self._sj_link(task, deadline_ms(now_us, delay_ms, self._sj_tick_ms), False)
-
-    def _sj_link(self, task: TimerTask, expiration_ms: int, at_once: bool) -> int:
         if self._sj_state != _OPEN:
             raise self._sj_refusal()
         if task._sj_run is RELEASED:

@@ -4,9 +4,10 @@ from cpython.object cimport PyObject
 from sojourn.levels cimport Levels
 from sojourn.task cimport TaskCounter, TimerTask, TimerTaskList
 
-cdef int DUE
-cdef int WAITING
-cdef int EARLIEST
+cdef enum:
+    DUE = 0
+    WAITING = 1
+    EARLIEST = 2
 
 
 cdef class TimingWheel:
@@ -31,11 +32,8 @@ cdef class TimingWheel:
         task=TimerTask,
     )
     cdef long long _sj_expire(
-        self, long long now_ms, TimerTaskList due, long long most
+        self, long long now_ms, TimerTaskList ready, list tasks
     ) except -1
-
-    @cython.locals(task=TimerTask)
-    cdef int _sj_collect(self, TimerTaskList due, list tasks) except -1
 
     @cython.locals(number="long long", bucket=TimerTaskList)
     cdef long long _sj_next_ms(self) except? -1

@@ -72,13 +72,11 @@ else:
 from sojourn.errors import AlreadyWaiting, WrongType
 from sojourn.millis import checked_shape
 
-# What became of a task that was put into the wheel.
-DUE = 0  # not added: it is due now
-WAITING = 1  # added
-EARLIEST = 2  # added, and its bucket is now the first to expire
-
-# Buckets that an advance expires before it hands out what was in them, still in the cache.
-_AT_A_TIME = 50
+if not cython.compiled:  # which has them as constants of C, in the .pxd
+    # What became of a task that was put into the wheel.
+    DUE = 0  # not added: it is due now
+    WAITING = 1  # added
+    EARLIEST = 2  # added, and its bucket is now the first to expire
 
 
 @dataclass(frozen=True)
@@ -168,12 +166,8 @@ class TimingWheel:
         """
         if self._sj_levels is None:
             raise not_initialised(self)
-        now_ms = checked_ms(now_ms, "now_ms")
-        # On its way to the caller a due task stands in a list, where it can be cancelled or moved.
-        due = new_list(self._sj_counter, True)
         tasks: list[TimerTask] = []
-        while self._sj_expire(now_ms, due, _AT_A_TIME):
-            self._sj_collect(due, tasks)
+        self._sj_expire(checked_ms(now_ms, "now_ms"), None, tasks)
         return tasks
 
     def __len__(self) -> int:
@@ -254,34 +248,32 @@ class TimingWheel:
         task._sj_expiration_ms = expiration_ms
         return self._sj_put(task, expiration_ms)
 
-    def _sj_expire(self, now_ms: int, due: TimerTaskList, most: int) -> int:
-        """Expire buckets up to `now_ms`, in order, at most so many; return how many that was.
+    def _sj_expire(
+        self, now_ms: int, ready: TimerTaskList | None, tasks: list[TimerTask] | None
+    ) -> int:
+        """Expire every bucket up to `now_ms`, in order; return how many buckets that was.
 
-        What is due goes to the list given.
+        What is due goes to the list `ready`, or if that is None to `tasks`.
         """
         expired = 0
-        while expired < most:
+        while True:
             number = self._sj_levels.take(now_ms)
             if number < 0:
-                break
+                return expired
             expired += 1
             bucket = self._sj_buckets[number]
             due_ms = self._sj_levels.due_ms()
             while not is_empty(bucket):
                 task = first(bucket)
-                unlink(task)
                 if task._sj_expiration_ms >= due_ms:
+                    unlink(task)
                     self._sj_put(task, task._sj_expiration_ms)
-                else:
-                    link(due, task)
-        return expired
-
-    def _sj_collect(self, due: TimerTaskList, tasks: list[TimerTask]) -> None:
-        """Move what is left in the list to the caller's."""
-        while not is_empty(due):
-            task = first(due)
-            tasks.append(task)
-            unlink(task)
+                elif ready is not None:
+                    unlink(task)
+                    link(ready, task)
+                elif tasks is not None:
+                    tasks.append(task)
+                    unlink(task)
 
     def _sj_next_ms(self) -> int:
         """When the first bucket that holds anything expires, or EMPTY.
@@ -371,7 +363,6 @@ if not cython.compiled:
         "_sj_grow",
         "_sj_place",
         "_sj_expire",
-        "_sj_collect",
         "_sj_next_ms",
         "_sj_drain",
         "_sj_look",

@@ -15,6 +15,7 @@ from sojourn.aio.wait import Home, checked_signals, new_wait
 from sojourn.errors import Cancelled, Closed, WrongThread, WrongType
 from sojourn.keys import as_key
 from sojourn.operation import DelayedOperation
+from sojourn.purgatory import as_list
 
 if TYPE_CHECKING:
     from sojourn.purgatory import PurgatoryMetrics
@@ -198,7 +199,7 @@ class Purgatory(Face):
         """Do that for each (key, offset), in order; all are checked before the first is sent."""
         if self._sj_loop.is_here():
             return self._sj_core.signal_many(signals)  # type: ignore[no-any-return]
-        signals = list(signals)
+        signals = as_list(signals, "signals must be (key, offset) pairs")
         if not signals:
             return 0
         return self._sj_hand_over(self._sj_core.signal_many, checked_signals(signals))

@@ -484,8 +484,7 @@ def as_raised(error: BaseException) -> BaseException:
 
 def checked_signals(signals: Any) -> list[tuple[Any, int]]:
     """Return the (key, offset) pairs of signals, for the loop to send, or say what is wrong."""
-    checked = checked_requires(signals)
-    return list(zip(checked[::2], checked[1::2], strict=True))
+    return list(checked_requires(signals))
 
 
 def as_ms(seconds: Any, name: str) -> int:

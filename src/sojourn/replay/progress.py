@@ -257,7 +257,7 @@ class Progress:
         ahead = pa.record_batch(
             [
                 pa.array(place[np.asarray(self._ahead_keys)[nodes]]),
-                pa.array(np.asarray(self._ahead.keys)[nodes]),
+                pa.array(np.asarray(self._ahead.key_slab)[nodes]),
                 pa.array(np.asarray(self._ahead_ms.times_ms)[nodes]),
             ],
             schema=_AHEAD,
@@ -269,7 +269,7 @@ class Progress:
                 pa.array(np.asarray(self._tags)[nodes]),
                 pa.array(np.asarray(self._indexes)[nodes]),
                 pa.array(place[np.asarray(self._keys)[nodes]]),
-                pa.array(np.asarray(self._needs.keys)[nodes]),
+                pa.array(np.asarray(self._needs.key_slab)[nodes]),
                 pa.array(np.asarray(self._submitted_ms)[nodes]),
                 pa.array(np.asarray(self._deadlines.times_ms)[nodes]),
             ],
