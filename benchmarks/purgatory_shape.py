@@ -23,13 +23,16 @@ exactly when Kafka's `checkAndComplete` on that key does:
     signals                          (B's key, 2)            (A's key, 4)
 
 Timed: building the operation, submitting it, ending it, and whatever the purgatory's own
-threads do meanwhile. Not timed: building the keys, or keys with offsets. Nothing expires during
-a run.
+threads do meanwhile. Not timed: building the keys, or keys with offsets, and decoding the schedule
+into what is to be submitted and completed. (The JVM decodes as it goes, which it does in a few
+instructions. In Python that would be a quarter of the time, and none of it the purgatory's.)
+Nothing expires during a run.
 """
 
 from __future__ import annotations
 
 import gc
+from abc import ABC, abstractmethod
 from statistics import median
 from time import perf_counter_ns, process_time_ns, sleep
 from typing import TYPE_CHECKING, Any
@@ -40,12 +43,16 @@ from sojourn import DelayedOperation, Purgatory
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from benchmarks.case import Row
 
     Keys = tuple[str, ...]
     Requires = tuple[tuple[str, int], ...]
+    #: An operation's number, and its keys if it is submitted, None if it is completed.
+    Step = tuple[int, Keys | None]
+    #: What is required if it is submitted, None if it is completed; and what completes it.
+    ProgressStep = tuple[Requires | None, str, int]
 
 
 class Ended:
@@ -81,24 +88,25 @@ def measure(name: str, params: dict[str, Any]) -> Row:
     at_us = inputs.read(params["at_us"])
     keys = keys_of_operations(params["key_space"], inputs.read(params["keys"]))
     paced, signal = params["paced"], params["variant"] != "force"
-    progress = name == "progress"
     purgatory = Purgatory("bench")
-    if progress and not hasattr(purgatory, "signal"):
+    if name != "purgatory" and not hasattr(purgatory, "signal"):
         raise Skipped("this sojourn has no progress conditions")
     spent_ns = []
     cpu_ns = 0
     for turn in range(1 + params["rounds"]):  # the first to warm up; the JVM gets several
-        source = in_real_time(events, at_us) if paced and turn else events
-        requires = requirements(events, keys, turn) if progress else []
+        round_: Round
+        if name == "purgatory":
+            round_ = Watching(purgatory, events, at_us if paced and turn else None, keys, signal)
+        else:
+            round_ = Requiring(purgatory, events, requirements(events, keys, turn))
         gc.collect()  # what was made for this turn is not its garbage
         cpu_started = process_time_ns()
-        if progress:
-            turn_ns = play_progress(purgatory, source, requires)
-        else:
-            turn_ns = play(purgatory, source, keys, signal)
+        turn_ns = round_.play()
+        turn_cpu_ns = process_time_ns() - cpu_started
+        round_.finish()
         if turn:
             spent_ns.append(turn_ns)
-            cpu_ns += process_time_ns() - cpu_started
+            cpu_ns += turn_cpu_ns
     purgatory.close()
     row: Row = {"cpu_us_per_op": cpu_ns / 1e3 / params["rounds"] / len(keys)}
     if paced:
@@ -108,65 +116,107 @@ def measure(name: str, params: dict[str, Any]) -> Row:
     return row
 
 
-def play(purgatory: Purgatory, events: Iterable[int], keys: Sequence[Keys], signal: bool) -> int:
-    """Play the schedule; nanoseconds it took. What still waits at the end is then completed."""
-    ended = Ended()
-    watch, check = purgatory.try_complete_else_watch, purgatory.check_and_complete
-    operations: list[Operation | None] = [None] * len(keys)
-    completions = 0
+class Round(ABC):
+    """The schedule, decoded; it can be played once."""
 
-    started = perf_counter_ns()
-    for event in events:
-        number = event >> 1
-        if not event & 1:
-            operations[number] = operation = Operation(ended)
-            watch(operation, keys[number])
-            continue
-        completions += 1
-        finished = operations[number]
-        operations[number] = None
-        assert finished is not None
-        if signal:
-            finished.ready = True
-            check(keys[number][0])
-        else:
-            finished.force_complete()
-    spent_ns = perf_counter_ns() - started
+    def __init__(self, purgatory: Purgatory, events: Sequence[int]) -> None:
+        self.purgatory = purgatory
+        self.ended = Ended()
+        self.completed = {event >> 1 for event in events if event & 1}
 
-    if (ended.completed, ended.expired) != (completions, 0):
-        raise AssertionError(f"{ended.completed} completed, not {completions}")
-    for left_over in operations:
-        if left_over is not None:
-            left_over.force_complete()
-    return spent_ns
+    @abstractmethod
+    def play(self) -> int:
+        """Play it; nanoseconds it took."""
+
+    @abstractmethod
+    def complete_others(self) -> None:
+        """Complete what still waits."""
+
+    def finish(self) -> None:
+        """Check that as many were completed as should be, then complete the others."""
+        if (self.ended.completed, self.ended.expired) != (len(self.completed), 0):
+            raise AssertionError(f"{self.ended.completed} completed, not {len(self.completed)}")
+        self.complete_others()
 
 
-def play_progress(purgatory: Purgatory, events: Iterable[int], requires: list[Requires]) -> int:
-    """Do the same with progress conditions."""
-    ended = Ended()
-    submit, signal = purgatory.try_complete_else_watch, purgatory.signal
-    waits = [False] * len(requires)
-    completions = 0
+class Watching(Round):
+    """Operations with a condition in Python, and three watch keys."""
 
-    started = perf_counter_ns()
-    for event in events:
-        number = event >> 1
-        if not event & 1:
-            waits[number] = True
-            submit(Operation(ended), requires=requires[number], needed=1)
-            continue
-        completions += 1
-        waits[number] = False
-        key, offset = requires[number][0]
-        signal(key, offset)
-    spent_ns = perf_counter_ns() - started
+    def __init__(
+        self,
+        purgatory: Purgatory,
+        events: Sequence[int],
+        at_us: Sequence[int] | None,
+        keys: Sequence[Keys],
+        signal: bool,
+    ) -> None:
+        super().__init__(purgatory, events)
+        self.steps: list[Step] = [
+            (event >> 1, None if event & 1 else keys[event >> 1]) for event in events
+        ]
+        self.at_us = at_us
+        self.operations: list[Operation | None] = [None] * len(keys)
+        self.keys = keys
+        self.signal = signal
 
-    if (ended.completed, ended.expired) != (completions, 0):
-        raise AssertionError(f"{ended.completed} completed, not {completions}")
-    for number, still in enumerate(waits):
-        if still:
-            signal(*requires[number][0])
-    return spent_ns
+    def play(self) -> int:
+        ended, keys, signal = self.ended, self.keys, self.signal
+        watch, check = self.purgatory.try_complete_else_watch, self.purgatory.check_and_complete
+        operations = self.operations
+        steps = self.steps if self.at_us is None else in_real_time(self.steps, self.at_us)
+
+        started = perf_counter_ns()
+        for number, watched in steps:
+            if watched is not None:
+                operations[number] = operation = Operation(ended)
+                watch(operation, watched)
+                continue
+            finished = operations[number]
+            operations[number] = None
+            assert finished is not None
+            if signal:
+                finished.ready = True
+                check(keys[number][0])
+            else:
+                finished.force_complete()
+        return perf_counter_ns() - started
+
+    def complete_others(self) -> None:
+        for left_over in self.operations:
+            if left_over is not None:
+                left_over.force_complete()
+
+
+class Requiring(Round):
+    """The same with progress conditions."""
+
+    def __init__(
+        self, purgatory: Purgatory, events: Sequence[int], requires: Sequence[Requires]
+    ) -> None:
+        super().__init__(purgatory, events)
+        self.requires = requires
+        self.steps: list[ProgressStep] = []
+        for event in events:
+            required = requires[event >> 1]
+            key, offset = required[0]
+            self.steps.append((None if event & 1 else required, key, offset))
+
+    def play(self) -> int:
+        ended = self.ended
+        submit, signal = self.purgatory.try_complete_else_watch, self.purgatory.signal
+
+        started = perf_counter_ns()
+        for required, key, offset in self.steps:
+            if required is not None:
+                submit(Operation(ended), requires=required, needed=1)
+            else:
+                signal(key, offset)
+        return perf_counter_ns() - started
+
+    def complete_others(self) -> None:
+        for number, required in enumerate(self.requires):
+            if number not in self.completed:
+                self.purgatory.signal(*required[0])
 
 
 def requirements(events: array[int], keys: Sequence[Keys], turn: int) -> list[Requires]:
@@ -182,14 +232,14 @@ def requirements(events: array[int], keys: Sequence[Keys], turn: int) -> list[Re
     return [tuple((key, offset) for key in own) for own, offset in zip(keys, offsets, strict=True)]
 
 
-def in_real_time(events: Sequence[int], at_us: Sequence[int]) -> Iterator[int]:
-    """Hand out each event at the next whole millisecond, as Kafka's own test sleeps."""
+def in_real_time(steps: Sequence[Step], at_us: Sequence[int]) -> Iterator[Step]:
+    """Hand out each step at the next whole millisecond, as Kafka's own test sleeps."""
     started_ns = perf_counter_ns()
-    for event, due_us in zip(events, at_us, strict=True):
+    for step, due_us in zip(steps, at_us, strict=True):
         left_ns = started_ns + (due_us // 1_000 + 1) * 1_000_000 - perf_counter_ns()
         if left_ns > 0:
             sleep(left_ns / 1e9)
-        yield event
+        yield step
 
 
 def keys_of_operations(key_space: int, drawn: array[int]) -> list[Keys]:
