@@ -274,6 +274,33 @@ def test_more_connections_than_allowed_are_refused(tmp_path: Path) -> None:
         assert served.http.get("/healthz").status_code == 200
 
 
+def test_large_bodies_are_bounded_together(tmp_path: Path) -> None:
+    limits = Limits(body_bytes=300_000, bodies_bytes=350_000)
+    signals = json.dumps([{"key": "k" * 900, "offset": n} for n in range(250)])
+    content = {"content-type": "application/json"}
+    with running(tmp_path, limits=limits) as served, served.connect() as connection:
+        connection.sendall(
+            b"POST /v1/signals HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 200000\r\n\r\n["
+        )
+        until(lambda: served.service.reserved_bytes, "half of a large body")
+
+        def parts() -> Iterator[bytes]:
+            for at in range(0, len(signals), 50_000):
+                yield signals[at : at + 50_000].encode()
+
+        for body in (signals, parts()):
+            answer = served.http.post("/v1/signals", content=body, headers=content)
+            assert code(answer) == (503, "busy")
+        served.signal("small ones")  # are taken
+        connection.close()
+        until(lambda: not served.service.reserved_bytes, "room")
+        for body in (signals, parts()):
+            answer = served.http.post("/v1/signals", content=body, headers=content)
+            assert answer.status_code == 200
+        assert served.service.reserved_bytes == 0
+
+
 @pytest.mark.parametrize(
     "nonsense",
     [

@@ -50,7 +50,7 @@ _CANCELS = Rows(Cancel)
 async def submit(request: HttpRequest) -> Reply:
     """POST /v1/operations."""
     limits: Limits = request.app.state.service.settings.limits
-    body = await bodies.read(request, limits.body_bytes)
+    body = await bodies.read(request)
     if is_many(body):
         return await _send_many(request, body, _SUBMITS, _submission, _to_submit)
     row = _SUBMITS.one(body)
@@ -62,7 +62,7 @@ async def submit(request: HttpRequest) -> Reply:
 async def signal(request: HttpRequest) -> Reply:
     """POST /v1/signals."""
     limits: Limits = request.app.state.service.settings.limits
-    body = await bodies.read(request, limits.body_bytes)
+    body = await bodies.read(request)
     if is_many(body):
         return await _send_many(request, body, _SIGNALS, _signal, _to_signal)
     row = _SIGNALS.one(body)
@@ -72,7 +72,7 @@ async def signal(request: HttpRequest) -> Reply:
 async def cancel(request: HttpRequest) -> Reply:
     """POST /v1/cancels."""
     limits: Limits = request.app.state.service.settings.limits
-    body = await bodies.read(request, limits.body_bytes)
+    body = await bodies.read(request)
     if is_many(body):
         return await _send_many(request, body, _CANCELS, _cancel, _to_cancel)
     row = _CANCELS.one(body)

@@ -59,6 +59,7 @@ class Gate:
                 raise
             await refusal.reply()(scope, receive, watched_send)
         finally:
+            self._service.reserved_bytes -= scope.get("sojourn.reserved", 0)
             elapsed_s = time.perf_counter() - began_s
             self._service.counts.on_request(
                 scope["method"],

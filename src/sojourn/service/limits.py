@@ -17,6 +17,7 @@ class Limits:
     """The defaults; in brackets what `durable` takes at most."""
 
     body_bytes: int = 16 << 20  # too_large
+    bodies_bytes: int = 128 << 20  # busy: of all large bodies at once
     rows: int = 10_000  # too_many_rows
     id_bytes: int = 1024  # id_too_long  [1024]
     key_bytes: int = 1024  # key_too_long  [1024]

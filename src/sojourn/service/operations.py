@@ -10,8 +10,10 @@ from starlette.requests import Request
 from sojourn.durable import Operation
 from sojourn.service.commands import check_id, check_key
 from sojourn.service.errors import Refusal
-from sojourn.service.replies import Reply, json
+from sojourn.service.replies import Reply, encode, json
 from sojourn.service.wire import OperationOut, operation_out
+
+_MOST_BYTES = 4 << 20  # after which a list has no more
 
 
 async def get(request: Request, id: str, wait_ms: int) -> Reply:
@@ -36,7 +38,14 @@ async def waiting(request: Request, key: str | None, limit: int) -> Reply:
     else:
         check_key(key, service.settings.limits)
         operations = await service.ask(lambda machine: machine.waiting_on(key, limit))
-    return json({"operations": [operation_out(one) for one in operations]})
+    told: list[bytes] = []
+    size = 0
+    for one in operations:
+        told.append(encode(operation_out(one)))
+        size += len(told[-1])
+        if size > _MOST_BYTES:
+            break
+    return Reply(200, b'{"operations":[%b]}' % b",".join(told))
 
 
 def _reply(request: Request, id: str, operation: Operation | None) -> Reply:

@@ -43,6 +43,7 @@ class Service:
         self.counts = Counts(self)
         self.connections: Callable[[], int] = lambda: 0  # how many are open
         self.streams = 0  # that are open
+        self.reserved_bytes = 0  # of large bodies that are in memory
         self.is_closing = False
         self.started_ms = 0
         self._given = purgatory

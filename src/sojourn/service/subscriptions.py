@@ -45,7 +45,7 @@ async def get(request: HttpRequest, name: str) -> Reply:
 async def put(request: HttpRequest, name: str) -> Reply:
     """PUT /v1/subscriptions/{name}: make it, and set or remove its webhook."""
     service: Service = request.app.state.service
-    body = await bodies.read(request, service.settings.limits.body_bytes)
+    body = await bodies.read(request)
     given = _SUBSCRIPTIONS.one(body or b"{}")
     checked_name(name)
     is_new = service.position(name) is None
@@ -87,7 +87,7 @@ async def outcomes(request: HttpRequest, name: str, limit: int, wait_ms: int) ->
 async def move(request: HttpRequest, name: str) -> Reply:
     """PUT /v1/subscriptions/{name}/position: what comes up to there is done with."""
     service: Service = request.app.state.service
-    body = await bodies.read(request, service.settings.limits.body_bytes)
+    body = await bodies.read(request)
     number = _POSITIONS.one(body).number
     if not 0 <= number <= service.feed.last:
         raise OutOfRange(
