@@ -1,15 +1,8 @@
 """Waiting for progress written as simply as it can be, and random programs to hold ours against it.
 
 The naive purgatory is one list of what waits, in the order it came. A signal goes through all of
-it; there is no tree, no wheel and no slab. A program is data: operations with requirements, and
-steps. Each run of it writes a log in which every callback, answer and count has its line, so two
-runs agree if their logs do.
-
-In one tick the real wheel's order is fixed but not told, so a program is of one of three kinds:
-
-- SHARED: deadlines may coincide; callbacks do nothing further; expiries are sorted in the log.
-- UNIQUE: no two deadlines coincide; callbacks submit, signal, cancel, complete and close.
-- FREE: both at once, to compare the two builds with each other and not with this model.
+it; there is no tree, no wheel and no slab. See random_runs.py for what a program is, and how two
+runs of it are compared.
 
 Run as a script it performs programs from a seed on the real purgatory and prints the log:
 
@@ -18,24 +11,24 @@ Run as a script it performs programs from a seed on the real purgatory and print
 
 from __future__ import annotations
 
-import logging
 import random
-import sys
 from collections import deque
 from collections.abc import Callable, Hashable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import random_runs
+from random_runs import SHARED, Step, difference, print_runs, settled
 
 from sojourn import DelayedOperation, ManualClock, Purgatory, Timer
 from sojourn.errors import AlreadyWaiting, Closed, Full
 
-SHARED, UNIQUE, FREE = "shared", "unique", "free"
 LEAST, MOST = -(2**63), 2**63 - 1
 
-Step = tuple[str, Any]
-"""("submit" | "cancel" | "force", number), ("submit_many", numbers), ("signal", (key, offset)),
-("signal_many", pairs), ("cancel_key" | "look", key), ("advance", ms), ("close", None)"""
+# Steps: ("submit" | "cancel" | "force", number), ("submit_many", numbers),
+# ("signal", (key, offset)), ("signal_many", pairs), ("cancel_key" | "look", key), ("advance", ms),
+# ("close", None).
 
 
 class Named:
@@ -168,23 +161,15 @@ def random_program(seed: int, kind: str, steps: int) -> Program:
     )
 
 
-class Run:
+class Run(random_runs.Run):
     """One run of a program, and the log it writes."""
 
     def __init__(self, program: Program) -> None:
+        super().__init__(program)
         self.program = program
-        self.log: list[str] = []
-        self._taken_ms: set[int] = set()  # deadlines, so that UNIQUE ones stay so
 
     def whole(self) -> list[str]:
-        """Perform every step; return the log."""
-        for step in self.program.steps:
-            begin = len(self.log)
-            self.perform(step)
-            if step[0] == "advance" and self.program.kind == SHARED:
-                self.log[begin:-1] = sorted(self.log[begin:-1])
-            self.log.append(f"= {self.counts()} {self.totals()}")
-        self.log.extend(self.outcome(number) for number in range(len(self.program.specs)))
+        super().whole()
         self.log.append(f"{[self.look(key) for key in range(len(KEYS))]}")
         return self.log
 
@@ -195,45 +180,14 @@ class Run:
             answer = getattr(self, verb)(what)
         else:
             numbers = [what] if verb == "submit" else list(what)
-            if all(self._may_submit(number) for number in numbers):
+            if all(self.may_submit(number) for number in numbers):
                 try:
                     answer = getattr(self, verb)(what)
                 except (AlreadyWaiting, Closed, Full) as error:
                     answer = type(error).__name__
         self.log.append(f"{verb} {what} -> {answer}")
 
-    def completed(self, number: int) -> None:
-        """The operation's on_complete."""
-        self._called(number, "on_complete")
-        for step in self.program.specs[number].reactions:
-            self.perform(step)
-
-    def expired(self, number: int) -> None:
-        """The operation's on_expiration."""
-        self._called(number, "on_expiration")
-
-    def _called(self, number: int, what: str) -> None:
-        counts = "" if self.program.kind == SHARED else f" {self.counts()}"
-        self.log.append(f"{self.now_ms():9} {number:4} {what}{counts}")
-
-    def _may_submit(self, number: int) -> bool:
-        timeout_ms = self.program.specs[number].timeout_ms
-        if self.program.kind != UNIQUE or timeout_ms <= 0:
-            return True
-        deadline_ms = self.deadline_ms(timeout_ms)
-        if deadline_ms in self._taken_ms:
-            return False
-        self._taken_ms.add(deadline_ms)
-        return True
-
-    def deadline_ms(self, timeout_ms: int) -> int:
-        tick_ms = self.program.tick_ms
-        return -(-(self.now_ms() + timeout_ms) // tick_ms) * tick_ms
-
     # What the two do each in their own way; the names are those of the steps.
-
-    def now_ms(self) -> int:
-        raise NotImplementedError
 
     def submit(self, number: int) -> object:
         raise NotImplementedError
@@ -272,9 +226,6 @@ class Run:
 
     def totals(self) -> tuple[int, ...]:
         """Completed, expired, cancelled, errors, refused; durations of waiting and their sum."""
-        raise NotImplementedError
-
-    def outcome(self, number: int) -> str:
         raise NotImplementedError
 
 
@@ -632,48 +583,16 @@ class RealRun(Run):
 
     def outcome(self, number: int) -> str:
         operation = self._operations[number]
-        return f"{number}:{operation.state},{_settled(operation.future)}"
+        return f"{number}:{operation.state},{settled(operation.future)}"
 
 
 def _numbers(operations: list[DelayedOperation]) -> list[int]:
     return [operation.number for operation in operations if isinstance(operation, Real)]
 
 
-def _settled(future: Future[bool] | None) -> str:
-    if future is None:
-        return "no future"
-    if not future.done():
-        return "pending"
-    try:
-        return str(future.result(timeout=0))
-    except CancelledError:
-        return "cancelled"
-    except ValueError:
-        return "error"
-
-
 def first_difference(program: Program) -> str | None:
-    """Where the real purgatory's log leaves the naive one's, with what came before; or None."""
-    naive, real = NaiveRun(program).whole(), RealRun(program).whole()
-    if naive == real:
-        return None
-    at = next(
-        (n for n, (one, other) in enumerate(zip(naive, real, strict=False)) if one != other),
-        min(len(naive), len(real)),
-    )
-    before = "\n".join(naive[max(0, at - 15) : at])
-    after = "\n".join(
-        f"{who}: {log[at : at + 1]}" for who, log in (("naive", naive), ("real", real))
-    )
-    return f"{before}\n{after}"
-
-
-def main(seed: int, programs: int, steps: int) -> None:
-    logging.getLogger("sojourn").disabled = True
-    for number in range(programs):
-        program = random_program(seed + number, (SHARED, UNIQUE, FREE)[number % 3], steps)
-        print("\n".join(RealRun(program).whole()))
+    return difference(NaiveRun(program).whole(), RealRun(program).whole())
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    print_runs(lambda seed, kind, steps: RealRun(random_program(seed, kind, steps)).whole())

@@ -1,15 +1,7 @@
 """A purgatory written as simply as it can be, and random programs to hold the real one against it.
 
 The naive purgatory is one list that is searched for everything. It has no wheel, no watch lists
-and no locks. A program is data: operations, and steps that submit them, bring news, cancel,
-complete by force and move the clock. `run` performs it on either purgatory and returns a log in
-which every callback and every answer has its line, so two runs agree if their logs do.
-
-In one tick the real wheel's order is fixed but not told, so a program is of one of three kinds:
-
-- SHARED: deadlines may coincide; callbacks do nothing further; expiries are sorted in the log.
-- UNIQUE: no two deadlines coincide; callbacks submit, signal, cancel and complete.
-- FREE: both at once, to compare the two builds with each other and not with this model.
+and no locks. See random_runs.py for what a program is, and how two runs of it are compared.
 
 Run as a script it performs programs from a seed on the real purgatory and prints the log:
 
@@ -18,23 +10,22 @@ Run as a script it performs programs from a seed on the real purgatory and print
 
 from __future__ import annotations
 
-import logging
 import random
-import sys
 from collections import deque
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import random_runs
+from random_runs import SHARED, Step, difference, print_runs, settled
 
 from sojourn import DelayedOperation, ManualClock, Purgatory, Timer
 from sojourn.errors import AlreadyWaiting
 
-SHARED, UNIQUE, FREE = "shared", "unique", "free"
 KEYS = ("a", "b", "c", "d", "e")
 
-Step = tuple[str, Any]
-"""("submit" | "cancel" | "force", number), ("news" | "quiet" | "signal" | "cancel_key", key),
-("advance", ms)"""
+# Steps: ("submit" | "cancel" | "force", number), ("news" | "quiet" | "signal" | "cancel_key", key),
+# ("advance", ms).
 
 
 class Spec(NamedTuple):
@@ -101,33 +92,21 @@ def random_program(seed: int, kind: str, steps: int) -> Program:
     )
 
 
-class Run:
+class Run(random_runs.Run):
     """One run of a program: the world it changes and the log it writes."""
 
     def __init__(self, program: Program) -> None:
+        super().__init__(program)
         self.program = program
-        self.log: list[str] = []
         self._progress = dict.fromkeys(KEYS, 0)
-        self._taken_ms: set[int] = set()  # deadlines, so that UNIQUE ones stay so
         self._coming_in: list[int] = []  # operations that are being submitted
-
-    def whole(self) -> list[str]:
-        """Perform every step; return the log."""
-        for step in self.program.steps:
-            begin = len(self.log)
-            self.perform(step)
-            if step[0] == "advance" and self.program.kind == SHARED:
-                self.log[begin:-1] = sorted(self.log[begin:-1])
-            self.log.append(f"= {self.counts()} {self.totals()}")
-        self.log.extend(self.outcome(number) for number in range(len(self.program.specs)))
-        return self.log
 
     def perform(self, step: Step) -> None:
         verb, what = step
         answer: object = None
         if verb == "submit":
             answer = "left out"
-            if self._may_submit(what):
+            if self.may_submit(what):
                 self._coming_in.append(what)
                 answer = self.submit(what)
                 self._coming_in.pop()
@@ -142,42 +121,11 @@ class Run:
         """Whether the operation's condition holds; user code, so it writes to the log."""
         spec = self.program.specs[number]
         if number not in self._coming_in:  # one try or two: nothing happens in between
-            self._called(number, "try_complete")
+            self.called(number, "try_complete")
         there = sum(self._progress[key] >= spec.offset for key in set(spec.keys))
         return there >= spec.needed
 
-    def completed(self, number: int) -> None:
-        """The operation's on_complete."""
-        self._called(number, "on_complete")
-        for step in self.program.specs[number].reactions:
-            self.perform(step)
-
-    def expired(self, number: int) -> None:
-        """The operation's on_expiration."""
-        self._called(number, "on_expiration")
-
-    def _called(self, number: int, what: str) -> None:
-        counts = "" if self.program.kind == SHARED else f" {self.counts()}"
-        self.log.append(f"{self.now_ms():9} {number:4} {what}{counts}")
-
-    def _may_submit(self, number: int) -> bool:
-        timeout_ms = self.program.specs[number].timeout_ms
-        if self.program.kind != UNIQUE or timeout_ms <= 0:
-            return True
-        deadline_ms = self.deadline_ms(timeout_ms)
-        if deadline_ms in self._taken_ms:
-            return False
-        self._taken_ms.add(deadline_ms)
-        return True
-
-    def deadline_ms(self, timeout_ms: int) -> int:
-        tick_ms = self.program.tick_ms
-        return -(-(self.now_ms() + timeout_ms) // tick_ms) * tick_ms
-
     # What the two purgatories do each in their own way; the names are those of the steps.
-
-    def now_ms(self) -> int:
-        raise NotImplementedError
 
     def submit(self, number: int) -> object:
         raise NotImplementedError
@@ -203,9 +151,6 @@ class Run:
 
     def totals(self) -> tuple[int, int, int, int]:
         """Completed, expired, cancelled, errors."""
-        raise NotImplementedError
-
-    def outcome(self, number: int) -> str:
         raise NotImplementedError
 
 
@@ -464,41 +409,9 @@ class RealRun(Run):
         return f"{number}:{state},{settled(operation.future)}"
 
 
-def settled(future: Future[bool] | None) -> str:
-    if future is None:
-        return "no future"
-    if not future.done():
-        return "pending"
-    try:
-        return str(future.result(timeout=0))
-    except CancelledError:
-        return "cancelled"
-    except ValueError:
-        return "error"
-
-
 def first_difference(program: Program) -> str | None:
-    """Where the real purgatory's log leaves the naive one's, with what came before; or None."""
-    naive, real = NaiveRun(program).whole(), RealRun(program).whole()
-    if naive == real:
-        return None
-    at = next(
-        (n for n, (one, other) in enumerate(zip(naive, real, strict=False)) if one != other),
-        min(len(naive), len(real)),
-    )
-    before = "\n".join(naive[max(0, at - 15) : at])
-    after = "\n".join(
-        f"{who}: {log[at : at + 1]}" for who, log in (("naive", naive), ("real", real))
-    )
-    return f"{before}\n{after}"
-
-
-def main(seed: int, programs: int, steps: int) -> None:
-    logging.getLogger("sojourn").disabled = True
-    for number in range(programs):
-        program = random_program(seed + number, (SHARED, UNIQUE, FREE)[number % 3], steps)
-        print("\n".join(RealRun(program).whole()))
+    return difference(NaiveRun(program).whole(), RealRun(program).whole())
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    print_runs(lambda seed, kind, steps: RealRun(random_program(seed, kind, steps)).whole())

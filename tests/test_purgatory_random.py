@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import naive_purgatory
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naive_purgatory import (
-    FREE,
     KEYS,
-    SHARED,
-    UNIQUE,
     Program,
     RealRun,
     Spec,
-    Step,
     first_difference,
     random_program,
 )
+from random_runs import FREE, SHARED, UNIQUE, Step, printed
 from seeds import seed
 
 import sojourn
@@ -118,25 +110,13 @@ def test_small_random_programs_go_as_in_the_naive_purgatory(program: Program) ->
 # One build against the other.
 
 
-def _log(pure: bool) -> bytes:
-    environment = {name: value for name, value in os.environ.items() if name != "SOJOURN_PURE"}
-    environment.pop("SOJOURN_REQUIRE_COMPILED", None)
-    environment["PYTHONHASHSEED"] = "random"
-    if pure:
-        environment["SOJOURN_PURE"] = "1"
-    return subprocess.run(
-        [sys.executable, str(Path(naive_purgatory.__file__)), str(seed()), "60", str(STEPS)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        timeout=120,
-        check=True,
-    ).stdout
-
-
 def test_the_compiled_build_does_what_the_interpreted_one_does() -> None:
     if not sojourn.compiled:
         pytest.skip("not compiled here, or SOJOURN_PURE is set: the compiled run compares the two")
-    compiled, interpreted = _log(pure=False), _log(pure=True)
+    script = str(naive_purgatory.__file__)
+    compiled, interpreted = (
+        printed(script, seed(), 60, STEPS, pure=pure) for pure in (False, True)
+    )
     assert len(compiled.splitlines()) > 60 * STEPS
     assert compiled == interpreted
 

@@ -8,7 +8,8 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from naive_purgatory import SHARED, Program, Spec
+from naive_purgatory import Program, Spec
+from random_runs import SHARED
 
 from sojourn import TimerTask, aio
 from sojourn.errors import Cancelled, Closed

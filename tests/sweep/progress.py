@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from naive_purgatory import SHARED, NaiveRun, Program, Real, Record, Spec
+from naive_purgatory import NaiveRun, Program, Real, Record, Spec
+from random_runs import SHARED
 
 from sojourn.errors import AlreadyWaiting, Closed
 from sweep.cases import Action, Case, Step

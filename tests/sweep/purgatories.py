@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from models.naive_timer import next_stop_ms
-from naive_purgatory import SHARED, NaiveRun, Program, Real, RealRun, Record, Run, Spec, settled
+from naive_purgatory import NaiveRun, Program, Real, RealRun, Record, Run, Spec
+from random_runs import SHARED, settled
 
 from sojourn import ManualClock, Purgatory
 from sojourn.errors import AlreadyWaiting, Closed
