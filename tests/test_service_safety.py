@@ -352,6 +352,17 @@ def test_the_parser_in_python_is_guarded_too(
             assert read_all(connection).startswith(b"HTTP/1.1 400 ")
 
 
+def test_half_a_request_behind_a_long_poll_is_not_taken_for_its_answer(tmp_path: Path) -> None:
+    with running(tmp_path, limits=Limits(header_ms=200)) as served:
+        served.submit("w")
+        with served.connect() as connection:
+            connection.sendall(
+                b"GET /v1/operations/w?wait_ms=60000 HTTP/1.1\r\nHost: localhost\r\n\r\nGET /he"
+            )
+            assert read_all(connection) == b""
+        until(lambda: not len(served.service.polls), "an end of waiting")
+
+
 def test_requests_one_after_the_other_on_a_connection_are_answered_in_order(
     served: Running,
 ) -> None:

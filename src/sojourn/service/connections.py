@@ -120,6 +120,9 @@ class Guarded:
         cycle = self.cycle
         return cycle is not None and cycle.response_started and not cycle.response_complete
 
+    def _has_request(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
     def _arm(self, after_ms: int, code: str) -> None:
         self._alarm_code = code
         self._alarm = self.loop.call_later(after_ms / 1000, self._on_alarm, code)
@@ -133,8 +136,8 @@ class Guarded:
         self._alarm = None
         if self.cycle is None and self._has_nothing():
             self.transport.close()  # connected, and never said a word
-        elif self._is_answering():
-            self.transport.close()
+        elif self._is_answering() or (code == "header_timeout" and self._has_request()):
+            self.transport.close()  # what could be said would be taken for that request's answer
         else:
             self._refuse(
                 Refusal(408, code, "the request did not arrive in time", do="send it in one piece")
