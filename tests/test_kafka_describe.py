@@ -173,8 +173,7 @@ def test_a_cursor_has_to_fit(cluster: Cluster, client: RawClient) -> None:
     cluster.create_topic("b", partitions=2)
     (told,) = page(client, "b", cursor=("a", 0)).topics
     assert told.error_code is ErrorCode.invalid_request
-    (told,) = page(client, "b", limit=0).topics
-    assert told.error_code is ErrorCode.invalid_request
+    assert shown(page(client, "b", limit=0)) == [("b", [0])]  # one is the least
     assert shown(page(client, cursor=("a", 1))) == [("b", [0, 1])]  # a is gone by now
     assert shown(page(client, cursor=("b", 1))) == [("b", [1])]
 
@@ -252,9 +251,7 @@ def test_librdkafka_is_told_so_too() -> None:
 # Settings of brokers.
 
 
-def test_a_broker_tells_its_listeners_as_kafka_3_9_does(
-    cluster: Cluster, client: RawClient
-) -> None:
+def test_a_broker_tells_its_listeners_as_kafka_does(cluster: Cluster, client: RawClient) -> None:
     (told,) = client.ask(
         "describe_configs",
         4,
@@ -264,8 +261,8 @@ def test_a_broker_tells_its_listeners_as_kafka_3_9_does(
     ).results
     by_name = {entry.name: entry for entry in told.configs}
     advertised = by_name["advertised.listeners"]
-    assert (advertised.config_source, advertised.read_only, advertised.synonyms) == (5, False, ())
+    assert (advertised.config_source, advertised.read_only, advertised.synonyms) == (5, True, ())
     listeners = by_name["listeners"]
-    assert (listeners.config_source, listeners.read_only) == (4, True)
+    assert (listeners.config_source, listeners.read_only) == (4, False)
     assert listeners.value == f"PLAINTEXT://{cluster.bootstrap_servers.split(',')[0]}"
     assert by_name["log.dirs"].value == "/sojourn/broker-1"

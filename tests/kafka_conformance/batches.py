@@ -41,7 +41,7 @@ def batch(
             attributes | CODECS.index(codec),
             len(rows) - 1,
             timestamp_ms,
-            timestamp_ms + max(0, len(rows) - 1) * step_ms,
+            timestamp_ms + max(0, (len(rows) - 1) * step_ms),
             producer_id,
             producer_epoch,
             base_sequence,

@@ -4,10 +4,10 @@ text      An error's message is prose for people and changes from release to rel
           stays null: whether there is a message is compared.
 ids       Random or counted up: topics, members, producers, fetch sessions, the cluster. Each
           becomes the n-th of its kind in the scenario, so two that are equal stay equal.
-places    Host, port and directories.
+places    Host, port and directories; which broker is named as the controller, as any may be.
 times     Wall time: a number within an hour of now is "now".
 sizes     Bytes of the disk.
-order     Lists that are sets (topics, partitions, settings, brokers, members): by their name.
+order     Lists that are sets (topics, partitions, settings, members, who is in sync), by name.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _PLACES = {"host": "host", "port": "port", "log_dir": "dir"}
 _SIZES = ("total_bytes", "usable_bytes")
 # The first of these that an element has is what it is called.
 _NAMES = (
+    "key",
     "node_id",
     "broker_id",
     "api_key",
@@ -34,7 +35,6 @@ _NAMES = (
     "member_id",
     "resource_name",
     "log_dir",
-    "key",
     "name",
     "topic",
     "topic_name",
@@ -55,14 +55,20 @@ class Normal:
             return {key: self(one, key) for key, one in value.items()}
         if isinstance(value, list):
             rows = [self(one, name) for one in value]
+            if name == "isr_nodes":
+                return sorted(rows)
             if name in _ORDERED or not all(isinstance(row, dict) for row in rows):
                 return rows
             named = {_name(row): row for row in rows}
-            return rows if "" in named or len(named) < len(rows) else named
+            if None in named or len(named) < len(rows):
+                return rows
+            return {str(name): row for name, row in named.items()}
         if name in _MESSAGES or name == "message":
-            return value if value is None else "…"
+            return "…" if value else value
         if name == "cluster_id":
             return "cluster"
+        if name == "controller_id" and value >= 0:
+            return "a broker"
         if name in _PLACES:
             return value if value in ("", -1) else _PLACES[name]
         if name in _SIZES:
@@ -87,8 +93,8 @@ class Normal:
         return known
 
 
-def _name(row: dict[str, Any]) -> str:
+def _name(row: dict[str, Any]) -> str | None:
     for name in _NAMES:
         if row.get(name) is not None:
             return str(row[name])
-    return ""
+    return None

@@ -67,6 +67,7 @@ class RealCluster:
         (ROOT / "clusters").mkdir(exist_ok=True)
         self.directory = Path(tempfile.mkdtemp(prefix=f"{version}-", dir=ROOT / "clusters"))
         ports = _free_ports(brokers + 1)
+        self.controller_port = ports[0]
         self.ports = dict(zip(self.brokers, ports[1:], strict=True))
         try:
             nodes = self.brokers if brokers == 1 else [_CONTROLLER, *self.brokers]

@@ -4,7 +4,7 @@
     |---|---|---|---|
     | `topics: *` | `topics/*/error_code` | 3.9 | ... |
 
-Step and field are patterns (`*` for anything, several separated by a comma); the third column
+Step and field are patterns as a shell has them, several separated by a comma; the third column
 says of which Kafka versions the row speaks: `3.9`, `4` or `both`.
 """
 
@@ -55,6 +55,4 @@ def rows(page: str | None = None) -> list[Row]:
 
 
 def _patterns(cell: str) -> tuple[str, ...]:
-    found = re.findall(r"`([^`]+)`", cell)
-    # Only * is special: a name may have brackets.
-    return tuple(pattern.replace("[", "[[]") for pattern in found)
+    return tuple(re.findall(r"`([^`]+)`", cell))

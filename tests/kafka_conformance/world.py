@@ -21,7 +21,6 @@ from kafka_conformance.real import RealCluster
 from kafka_conformance.recording import Answer
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
-from sojourn.kafka.configs import BROKER
 
 #: What both are started with: one replica of what Kafka keeps for itself, no waiting for members.
 CONFIG = {
@@ -241,8 +240,7 @@ class Ours(World):
 
     def __init__(self, scenario: str, brokers: int, config: Mapping[str, str]) -> None:
         self.clock = ManualClock()
-        known = {name: one for name, one in (CONFIG | dict(config)).items() if name in BROKER}
-        self.cluster = Cluster(brokers, clock=self.clock, config=known)
+        self.cluster = Cluster(brokers, clock=self.clock, config=CONFIG | dict(config))
         places = {}
         for broker in self.cluster.brokers:
             places[str(broker.port)] = f"port-{broker.id}"
@@ -298,7 +296,7 @@ class Real(World):
     def __init__(self, scenario: str, cluster: RealCluster) -> None:
         self._cluster = cluster
         self._stopped: set[int] = set()
-        places = {}
+        places = {str(cluster.controller_port): "port-controller"}
         for broker, port in cluster.ports.items():
             places[str(port)] = f"port-{broker}"
             places[str(cluster.directory / f"log-{broker}")] = f"dir-{broker}"

@@ -34,11 +34,23 @@ class Agenda:
         self._lock = threading.RLock()
         self._depth = 0
         self._later: deque[Callable[[], object]] = deque()
+        self._outside: deque[Callable[[], object]] = deque()
 
     def after(self, step: Callable[[], object]) -> None:
         """Do the step once what is being done is finished; under the lock, in order."""
         with self:
             self._later.append(step)
+
+    def outside(self, step: Callable[[], object]) -> None:
+        """Do the step where this thread does not hold the lock: now, or as soon as it is let go of.
+
+        For what waits for another thread, which may be waiting for the lock.
+        """
+        with self:
+            if self._depth > 1:
+                self._outside.append(step)
+                return
+        step()
 
     def acquire(self) -> bool:
         self._lock.acquire()
@@ -46,13 +58,17 @@ class Agenda:
         return True
 
     def release(self) -> None:
+        outside: deque[Callable[[], object]] = deque()
         try:
             if self._depth == 1:
                 while self._later:
                     self._do(self._later.popleft())
+                outside, self._outside = self._outside, outside
         finally:
             self._depth -= 1
             self._lock.release()
+        for step in outside:
+            step()
 
     def __enter__(self) -> Agenda:
         self.acquire()

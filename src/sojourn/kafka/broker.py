@@ -8,12 +8,15 @@ listener's thread with the cluster's agenda held, and never block: what has to w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sojourn._log import log
+from sojourn.errors import OutOfRange
 from sojourn.kafka import wire
 from sojourn.kafka.fetch_sessions import FetchSessions
+from sojourn.kafka.knowledge import Knowledge
 from sojourn.kafka.listener import Door
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ class Context(NamedTuple):
     client_host: str
     connection_id: int
     broker: Broker
+    local_host: str  # the address that the client has come by
 
 
 class Reply:
@@ -77,6 +81,25 @@ class Reply:
         return True
 
 
+_EVERY_ADDRESS = ("0.0.0.0", "::", "")
+_LISTENER = re.compile(r"PLAINTEXT://\[?(.*?)\]?:(\d+)")
+
+
+def advertised(listeners: str, number: int) -> tuple[str, int] | None:
+    """Host and port that the n-th broker advertises; each takes the next port. None: not set."""
+    if not listeners:
+        return None
+    found = _LISTENER.fullmatch(listeners)
+    if found is None or not found[1] or not int(found[2]) + number <= _MOST_PORT:
+        raise OutOfRange(
+            f"advertised.listeners must be PLAINTEXT://HOST:PORT, got {listeners!r}; of several "
+            "brokers each takes the next port"
+        )
+    return found[1], int(found[2]) + number
+
+
+_MOST_PORT = 65_535
+
 Handler = Callable[[Any, Reply, Context], None]
 
 
@@ -92,14 +115,20 @@ class Broker:
         self.is_alive = False
         self.handlers: dict[str, Handler] = {}
         self.fetch_sessions = FetchSessions(self)
+        self.knowledge = Knowledge(cluster)
+        number = len(cluster.brokers)  # how many there are before it
+        self.advertised = advertised(settings.text("advertised.listeners"), number)
         self.door = Door(listener, port, self._serve)
-        for name, value in (
-            ("broker.id", str(broker_id)),
-            ("node.id", str(broker_id)),
-            ("log.dirs", self.log_dir),
-            ("listeners", f"PLAINTEXT://{self.host}:{self.port}"),
-        ):
-            settings.set(name, value)
+        # Its own of what it was started with.
+        own = {
+            "broker.id": str(broker_id),
+            "node.id": str(broker_id),
+            "process.roles": "broker,controller",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": self.log_dir,
+            "listeners": f"PLAINTEXT://{self.host}:{self.port}",
+        }
+        settings.layers[2].replace(own)
 
     @property
     def host(self) -> str:
@@ -114,9 +143,15 @@ class Broker:
         """What clients are told of where the logs are; they are in memory."""
         return f"/sojourn/broker-{self.id}"
 
-    def endpoint(self) -> dict[str, Any]:
-        """Where it is, as the protocol has it."""
-        return {"node_id": self.id, "host": self.host, "port": self.port, "rack": None}
+    def endpoint(self, context: Context) -> dict[str, Any]:
+        """Where it is, as the protocol has it: what it advertises, or where it listens.
+
+        If it listens on every address, clients are told the one that they have come by.
+        """
+        host, port = self.advertised or (self.host, self.port)
+        if host in _EVERY_ADDRESS:
+            host = context.local_host
+        return {"node_id": self.id, "host": host, "port": port, "rack": None}
 
     def register(self, handlers: Mapping[str, Handler]) -> None:
         """Serve these APIs, and advertise them."""
@@ -136,7 +171,14 @@ class Broker:
             connection.close()
             return
         reply = Reply(connection, api, request.correlation_id)
-        context = Context(api.version, request.client_id, connection.host, connection.number, self)
+        context = Context(
+            api.version,
+            request.client_id,
+            connection.host,
+            connection.number,
+            self,
+            connection.local_host,
+        )
         try:
             with self.cluster.agenda:
                 handle(request.payload, reply, context)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from sojourn.clock import SystemClock
-from sojourn.errors import OutOfRange, WrongType
+from sojourn.clock import ManualClock, SystemClock
+from sojourn.errors import Closed, OutOfRange, WrongType
 from sojourn.kafka import (
     delete_records,
     elections,
@@ -31,7 +31,14 @@ from sojourn.kafka import (
 )
 from sojourn.kafka.agenda import Agenda
 from sojourn.kafka.broker import Broker
-from sojourn.kafka.configs import BROKER, Settings
+from sojourn.kafka.configs import (
+    BROKER,
+    DYNAMIC_BROKER_CONFIG,
+    DYNAMIC_DEFAULT_BROKER_CONFIG,
+    Layer,
+    Settings,
+    static_layer,
+)
 from sojourn.kafka.controller import Controller
 from sojourn.kafka.groups import Groups
 from sojourn.kafka.listener import Listener
@@ -64,6 +71,7 @@ _PARTS = (
 )
 
 _MOST_PORT = 65_535
+_METADATA_DELAY_MS = 5
 
 
 class Cluster:
@@ -96,7 +104,8 @@ class Cluster:
         )
         self.clock: Any = SystemClock() if clock is None else clock
         self._wall_offset_ms = int(time.time() * 1000) - self.now_ms()
-        self.settings = Settings(BROKER, None, config)
+        static, altered = static_layer(config), Layer(DYNAMIC_DEFAULT_BROKER_CONFIG)
+        self.settings = Settings(BROKER, [altered, static])
         self.id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self.agenda = Agenda()
         self.timer = Timer(self.clock, name="kafka")
@@ -116,11 +125,13 @@ class Cluster:
                     self,
                     self._listener,
                     port + n if port else 0,
-                    Settings(BROKER, self.settings),
+                    Settings(
+                        BROKER, [Layer(DYNAMIC_BROKER_CONFIG), altered, static_layer(None), static]
+                    ),
                 )
                 self.brokers.append(broker)
                 self._by_id[broker_id] = broker
-        except OSError:
+        except BaseException:
             self.close()
             raise
         for broker in self.brokers:
@@ -128,14 +139,17 @@ class Cluster:
                 broker.register(part.handlers(broker))
             broker.register(self.groups.handlers(broker))
             self.start_broker(broker.id)
+        number = self.settings.number
         # Twice in the time allowed: who lags too far behind to be in sync?
-        lag_max_ms = self.settings.number("replica.lag.time.max.ms")
-        self._every(max(1, lag_max_ms // 2), Partition.shrink_isr)
-        self._every(self.settings.number("log.retention.check.interval.ms"), Partition.retain)
         self._every(
-            self.settings.number("producer.id.expiration.check.interval.ms"),
-            Partition.expire_producers,
+            max(1, number("replica.lag.time.max.ms") // 2), self._each(Partition.shrink_isr)
         )
+        self._every(number("log.retention.check.interval.ms"), self._each(Partition.retain))
+        self._every(
+            number("producer.id.expiration.check.interval.ms"),
+            self._each(Partition.expire_producers),
+        )
+        self._every(number("offsets.retention.check.interval.ms"), self.groups.expire)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -149,6 +163,14 @@ class Cluster:
     def wall_ms(self) -> int:
         """The time of day by the cluster's clock: the wall's when it began, then the clock's."""
         return self.now_ms() + self._wall_offset_ms
+
+    @property
+    def metadata_delay_ms(self) -> int:
+        """How much later each broker hears of a new topic than the one before it."""
+        delay_ms = self.settings.number("sojourn.metadata.delay.ms")
+        if delay_ms >= 0:
+            return delay_ms
+        return 0 if isinstance(self.clock, ManualClock) else _METADATA_DELAY_MS
 
     def broker(self, broker_id: int) -> Broker:
         """The broker of this id."""
@@ -188,6 +210,14 @@ class Cluster:
                 self.controller.place(partitions, replication_factor),
                 self.controller.topic_settings(config),
             )
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its records, at once."""
+        with self.agenda:
+            topic = self.controller.topics.get(name)
+            if topic is None:
+                raise Refused(ErrorCode.unknown_topic_or_partition, name)
+            self.controller.delete_topic(topic)
 
     def partition(self, topic: str, index: int) -> Partition:
         """A partition, to look at: its leader, who is in sync, its watermarks and logs."""
@@ -249,6 +279,16 @@ class Cluster:
         with self.agenda:
             self.controller.resume_elections()
 
+    def pause_metadata(self, broker_id: int) -> None:
+        """Have this broker hear of no new topics."""
+        with self.agenda:
+            self.broker(broker_id).knowledge.pause()
+
+    def resume_metadata(self, broker_id: int) -> None:
+        """Have this broker hear of new topics again, and of those it has missed."""
+        with self.agenda:
+            self.broker(broker_id).knowledge.resume()
+
     def stop_broker(self, broker_id: int) -> None:
         """Stop a broker as if it had died: its connections break, its log stays."""
         broker = self.broker(broker_id)
@@ -256,20 +296,23 @@ class Cluster:
             if not broker.is_alive:
                 return
             broker.is_alive = False
+            broker.fetch_sessions.clear()
             self.controller.broker_stopped(broker)
             self.groups.settle()
-        broker.door.shut()
+        self.agenda.outside(broker.door.shut)
 
     def start_broker(self, broker_id: int) -> None:
         """Start a broker that was stopped, on the same port, with the log it had."""
         broker = self.broker(broker_id)
         with self.agenda:
+            if self._is_closed:
+                raise Closed("the cluster is closed; make another one")
             if broker.is_alive:
                 return
             broker.is_alive = True
             self.controller.broker_started(broker)
             self.groups.settle()
-        broker.door.open()
+        self.agenda.outside(broker.door.open)
 
     def _fetcher(self, broker_id: int, topic: str, index: int) -> Fetcher:
         partition = self.partition(topic, index)
@@ -280,23 +323,35 @@ class Cluster:
             )
         return partition.fetchers[broker_id]
 
-    def _every(self, period_ms: int, look: Callable[[Partition], None]) -> None:
-        """Have each partition looked at again and again."""
+    def _each(self, look: Callable[[Partition], None]) -> Callable[[], None]:
+        """Look at each partition."""
 
         def look_at_all() -> None:
-            with self.agenda:
-                for partition in self.controller.partitions():
-                    look(partition)
-            if not self._is_closed:
-                self.timer.call_later(period_ms, look_at_all)
+            for partition in self.controller.partitions():
+                look(partition)
 
-        self.timer.call_later(period_ms, look_at_all)
+        return look_at_all
+
+    def _every(self, period_ms: int, look: Callable[[], None]) -> None:
+        """Do this again and again, with the agenda held."""
+
+        def look_again() -> None:
+            with self.agenda:
+                look()
+            if not self._is_closed:
+                self.timer.call_later(period_ms, look_again)
+
+        self.timer.call_later(period_ms, look_again)
 
     def close(self) -> None:
         """Stop everything. What waits is dropped, and its connections are closed."""
-        if self._is_closed:
-            return
-        self._is_closed = True
+        with self.agenda:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        self.agenda.outside(self._close)
+
+    def _close(self) -> None:
         self.timer.close()
         for broker in self.brokers:
             broker.is_alive = False

@@ -1,20 +1,30 @@
 """Configuration: what can be set on a broker and on a topic, its type, default and bounds.
 
-A topic's setting is, in this order: its own, the broker-wide one of the corresponding name
-(`log.retention.ms` for `retention.ms`), the default. Values are kept as text, as the protocol
-has them, and checked when set. Settings that change nothing here are accepted when Kafka would
-accept them, so that a client's own topic definitions can be used unchanged.
+Every name that Kafka knows can be set, so that people's own property files and topic definitions
+carry over; a name that it does not know is refused, and so is a value that it would refuse. Most
+settings change nothing here (docs/kafka.md has those that do).
+
+Values are kept as text, as the protocol has them. They lie in layers, the uppermost counts:
+
+    a topic's      its own
+                   the broker's of the corresponding name (`log.retention.ms` for `retention.ms`)
+    a broker's     altered at this broker
+                   altered for all brokers
+                   given at the start: its own, then all brokers'
+    the default
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sojourn.errors import OutOfRange
+from sojourn.kafka import known_settings
 
 # The protocol's numbers for types.
-BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = range(1, 8)
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = range(1, 10)
 
 # And for where a value comes from.
 TOPIC_CONFIG = 1
@@ -23,8 +33,19 @@ DYNAMIC_DEFAULT_BROKER_CONFIG = 3
 STATIC_BROKER_CONFIG = 4
 DEFAULT_CONFIG = 5
 
-_I32 = 2**31 - 1
-_I64 = 2**63 - 1
+_TYPES = {
+    "boolean": BOOLEAN,
+    "string": STRING,
+    "int": INT,
+    "short": SHORT,
+    "long": LONG,
+    "double": DOUBLE,
+    "list": LIST,
+    "class": CLASS,
+    "password": PASSWORD,
+}
+_MOST = {INT: 2**31 - 1, SHORT: 2**15 - 1, LONG: 2**63 - 1, DOUBLE: float("inf")}
+_NULL = "~"
 
 
 class InvalidConfig(OutOfRange):
@@ -35,12 +56,20 @@ class Definition(NamedTuple):
     """What a setting may be."""
 
     type: int
-    default: str
-    low: float = 0
-    high: float = _I64
+    default: str | None
+    low: float = float("-inf")
+    high: float = float("inf")
+    besides: float | None = None  # what it may be outside these bounds
     choices: tuple[str, ...] = ()
+    any_case: bool = False
+    not_empty: bool = False
     broker_name: str = ""  # of a topic's setting: what it is called broker-wide
     read_only: bool = False
+    is_hidden: bool = False  # accepted, but not told of
+
+    @property
+    def is_sensitive(self) -> bool:
+        return self.type == PASSWORD
 
     def checked(self, name: str, value: str) -> str:
         """Return the value if it may be, or say why not."""
@@ -49,162 +78,207 @@ class Definition(NamedTuple):
             if text.lower() not in ("true", "false"):
                 raise InvalidConfig(f"{name} must be true or false, got {value!r}")
             return text.lower()
-        if self.type in (INT, SHORT, LONG, DOUBLE):
-            as_number: Callable[[str], float] = float if self.type == DOUBLE else int
-            try:
-                number = as_number(text)
-            except ValueError:
-                raise InvalidConfig(f"{name} must be a number, got {value!r}") from None
-            if not self.low <= number <= self.high:
-                raise InvalidConfig(f"{name} must be from {self.low} to {self.high}, got {value}")
+        if self.type in _MOST:
+            self._check_number(name, text)
             return text
+        if self.not_empty and not text:
+            raise InvalidConfig(f"{name} must not be empty")
         if self.choices:
-            parts = [part.strip() for part in text.split(",")] if self.type == LIST else [text]
-            if self.type == LIST and not text:
-                parts = []  # taking the last one away leaves none
-            for part in parts:
-                if part not in self.choices:
-                    allowed = ", ".join(self.choices)
-                    raise InvalidConfig(f"{name} must be one of {allowed}, got {value!r}")
+            self._check_choice(name, text)
         return text
 
+    def _check_number(self, name: str, text: str) -> None:
+        as_number: Callable[[str], float] = float if self.type == DOUBLE else int
+        try:
+            number = as_number(text)
+        except ValueError:
+            raise InvalidConfig(f"{name} must be a number, got {text!r}") from None
+        most = _MOST[self.type]
+        low, high = max(self.low, -most - 1), min(self.high, most)
+        if not low <= number <= high and number != self.besides:
+            raise InvalidConfig(f"{name} must be from {low:g} to {high:g}, got {text}")
 
-_CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+    def _check_choice(self, name: str, text: str) -> None:
+        parts = [part.strip() for part in text.split(",")] if self.type == LIST else [text]
+        if self.type == LIST and not text:
+            parts = []  # taking the last one away leaves none
+        for part in parts:
+            if (part.upper() if self.any_case else part) not in self.choices:
+                allowed = ", ".join(self.choices)
+                raise InvalidConfig(f"{name} must be one of {allowed}, got {text!r}")
 
-TOPIC: Mapping[str, Definition] = {
-    "cleanup.policy": Definition(
-        LIST, "delete", choices=("delete", "compact"), broker_name="log.cleanup.policy"
-    ),
-    "compression.type": Definition(
-        STRING, "producer", choices=_CODECS, broker_name="compression.type"
-    ),
-    "delete.retention.ms": Definition(LONG, "86400000"),
-    "file.delete.delay.ms": Definition(LONG, "60000"),
-    "flush.messages": Definition(LONG, str(_I64), low=1),
-    "flush.ms": Definition(LONG, str(_I64)),
-    "follower.replication.throttled.replicas": Definition(LIST, ""),
-    "index.interval.bytes": Definition(INT, "4096", high=_I32),
-    "leader.replication.throttled.replicas": Definition(LIST, ""),
-    "max.compaction.lag.ms": Definition(LONG, str(_I64), low=1),
-    "max.message.bytes": Definition(INT, "1048588", high=_I32, broker_name="message.max.bytes"),
-    "message.downconversion.enable": Definition(BOOLEAN, "true"),
-    "message.format.version": Definition(STRING, "3.0-IV1"),
-    "message.timestamp.after.max.ms": Definition(LONG, str(_I64)),
-    "message.timestamp.before.max.ms": Definition(LONG, str(_I64)),
-    "message.timestamp.difference.max.ms": Definition(LONG, str(_I64)),
-    "message.timestamp.type": Definition(
-        STRING,
-        "CreateTime",
-        choices=("CreateTime", "LogAppendTime"),
-        broker_name="log.message.timestamp.type",
-    ),
-    "min.cleanable.dirty.ratio": Definition(DOUBLE, "0.5", high=1),
-    "min.compaction.lag.ms": Definition(LONG, "0"),
-    "min.insync.replicas": Definition(
-        INT, "1", low=1, high=_I32, broker_name="min.insync.replicas"
-    ),
-    "preallocate": Definition(BOOLEAN, "false"),
-    "retention.bytes": Definition(LONG, "-1", low=-1, broker_name="log.retention.bytes"),
-    "retention.ms": Definition(LONG, "604800000", low=-1, broker_name="log.retention.ms"),
-    "segment.bytes": Definition(INT, "1073741824", low=14, high=_I32),
-    "segment.index.bytes": Definition(INT, "10485760", low=4, high=_I32),
-    "segment.jitter.ms": Definition(LONG, "0"),
-    "segment.ms": Definition(LONG, "604800000", low=1),
-    "unclean.leader.election.enable": Definition(
-        BOOLEAN, "false", broker_name="unclean.leader.election.enable"
-    ),
-}
 
+def _definitions(table: str, read_only: bool) -> Iterator[tuple[str, Definition]]:
+    for line in table.strip("\n").splitlines():
+        name, kind, default, rule, flags = [*(part.strip() for part in line.split("|")), "", ""][:5]
+        words = flags.split()
+        yield (
+            name,
+            Definition(
+                _TYPES[kind],
+                None if default == _NULL else default,
+                **_rule(rule),
+                broker_name=words[words.index("as") + 1] if "as" in words else "",
+                read_only=read_only and "dynamic" not in words,
+                is_hidden="hidden" in words,
+            ),
+        )
+
+
+def _rule(rule: str) -> dict[str, Any]:
+    bounds = re.fullmatch(r"(-?[\d.]+?)\.\.(-?[\d.]*)( or -1)?", rule)
+    if bounds is not None:
+        found: dict[str, Any] = {"low": float(bounds[1])}
+        if bounds[2]:
+            found["high"] = float(bounds[2])
+        if bounds[3]:
+            found["besides"] = -1
+        return found
+    if rule == "not empty":
+        return {"not_empty": True}
+    if rule.startswith("any case: "):
+        return {"choices": tuple(rule.removeprefix("any case: ").split(", ")), "any_case": True}
+    return {"choices": tuple(rule.split(", "))} if rule else {}
+
+
+TOPIC: Mapping[str, Definition] = dict(_definitions(known_settings.TOPIC, read_only=False))
+
+_BROKER = dict(_definitions(known_settings.BROKER, read_only=True))
 BROKER: Mapping[str, Definition] = {
-    "advertised.listeners": Definition(STRING, ""),  # not set: they are the listeners
-    "auto.create.topics.enable": Definition(BOOLEAN, "true", read_only=True),
-    "broker.id": Definition(INT, "-1", low=-1, high=_I32, read_only=True),
-    "controller.quota.window.num": Definition(INT, "11", low=1, high=_I32, read_only=True),
-    "controller.quota.window.size.seconds": Definition(INT, "1", low=1, high=_I32, read_only=True),
-    "default.replication.factor": Definition(INT, "1", low=1, high=_I32, read_only=True),
-    "delete.topic.enable": Definition(BOOLEAN, "true", read_only=True),
+    **_BROKER,
     # Kafka's code says 3 s, its own configuration for development 0, and so do we: a test should
     # not wait unless it asks to.
-    "group.initial.rebalance.delay.ms": Definition(INT, "0", high=_I32, read_only=True),
-    "group.max.session.timeout.ms": Definition(INT, "1800000", high=_I32, read_only=True),
-    "group.max.size": Definition(INT, str(_I32), low=1, high=_I32, read_only=True),
-    "group.min.session.timeout.ms": Definition(INT, "6000", high=_I32, read_only=True),
-    "listeners": Definition(STRING, "", read_only=True),
-    "node.id": Definition(INT, "-1", low=-1, high=_I32, read_only=True),
-    "log.dirs": Definition(STRING, "", read_only=True),
-    "log.cleanup.policy": TOPIC["cleanup.policy"]._replace(broker_name=""),
-    "compression.type": TOPIC["compression.type"]._replace(broker_name=""),
-    "log.message.timestamp.type": TOPIC["message.timestamp.type"]._replace(broker_name=""),
-    "log.retention.bytes": TOPIC["retention.bytes"]._replace(broker_name=""),
-    "log.retention.check.interval.ms": Definition(LONG, "300000", low=1, read_only=True),
-    "log.retention.ms": TOPIC["retention.ms"]._replace(broker_name=""),
-    "max.incremental.fetch.session.cache.slots": Definition(INT, "1000", high=_I32, read_only=True),
-    "message.max.bytes": TOPIC["max.message.bytes"]._replace(broker_name=""),
-    "min.insync.replicas": TOPIC["min.insync.replicas"]._replace(broker_name=""),
-    "num.partitions": Definition(INT, "1", low=1, high=_I32, read_only=True),
-    "offset.metadata.max.bytes": Definition(INT, "4096", high=_I32, read_only=True),
-    "offsets.retention.minutes": Definition(INT, "10080", low=1, high=_I32, read_only=True),
-    "producer.id.expiration.check.interval.ms": Definition(
-        INT, "600000", low=1, high=_I32, read_only=True
+    "group.initial.rebalance.delay.ms": _BROKER["group.initial.rebalance.delay.ms"]._replace(
+        default="0"
     ),
-    "producer.id.expiration.ms": Definition(INT, "86400000", low=1, high=_I32),
-    "replica.fetch.max.bytes": Definition(INT, "1048576", high=_I32, read_only=True),
-    "replica.lag.time.max.ms": Definition(LONG, "30000", read_only=True),
-    "socket.request.max.bytes": Definition(INT, "104857600", low=1, high=_I32, read_only=True),
-    "unclean.leader.election.enable": TOPIC["unclean.leader.election.enable"]._replace(
-        broker_name=""
-    ),
+    # Not of Kafka's: how much later each broker hears of a new topic than the one before it. -1:
+    # as on a quick network, but at once on a clock that is moved by hand, where nobody would hear.
+    "sojourn.metadata.delay.ms": Definition(INT, "-1", low=-1, is_hidden=True),
     # Not of Kafka's: its quotas are set per user, of which we have none.
-    "sojourn.partition.mutations.per.second": Definition(DOUBLE, "inf", high=float("inf")),
+    "sojourn.partition.mutations.per.second": Definition(DOUBLE, "inf", low=0, is_hidden=True),
 }
+
+# A broker's setting that is not set goes by another one, in another unit.
+COARSER: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "log.retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
+    "log.roll.ms": (("log.roll.hours", 3_600_000),),
+    "log.roll.jitter.ms": (("log.roll.jitter.hours", 3_600_000),),
+    "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
+}
+
+
+class Layer:
+    """Values that were set in one place."""
+
+    #: How often any layer was changed: what was looked up before may not hold any more.
+    changes = 0
+
+    def __init__(self, source: int, values: Mapping[str, str] | None = None) -> None:
+        self.source = source
+        self.values: Mapping[str, str] = dict(values or {})
+
+    def replace(self, values: Mapping[str, str]) -> None:
+        """Have these be set and no others."""
+        self.values = dict(values)
+        Layer.changes += 1
 
 
 class Settings:
-    """Settings of one broker, topic or cluster: what was set, over what is beneath."""
+    """Settings of one broker, topic or cluster: layers, and for a topic what is beneath them."""
 
     def __init__(
         self,
         definitions: Mapping[str, Definition],
+        layers: Sequence[Layer],
         beneath: Settings | None = None,
-        values: Mapping[str, object] | None = None,
     ) -> None:
         self.definitions = definitions
+        self.layers = layers
         self.beneath = beneath
-        self.own: dict[str, str] = {}
-        #: Whether a client has changed them since.
-        self.is_altered = False
-        for name, value in (values or {}).items():
-            self.set(name, _as_text(value))
+        self._found: dict[str, str | None] = {}
+        self._found_at = -1
 
-    def set(self, name: str, value: str) -> None:
-        """Set it, or raise InvalidConfig."""
-        self.own[name] = self.checked(name, value)
+    @property
+    def own(self) -> Mapping[str, str]:
+        """What was set here and not further down; the layer that clients alter."""
+        return self.layers[0].values
+
+    def over(self, beneath: Settings) -> Settings:
+        """The same settings, above those of another broker."""
+        return Settings(self.definitions, self.layers, beneath)
+
+    def replace(self, own: Mapping[str, str]) -> None:
+        """Have these be set here and no others."""
+        self.layers[0].replace(own)
 
     def checked(self, name: str, value: str) -> str:
         if name not in self.definitions:
             raise InvalidConfig(f"Unknown config name: {name}")
         return self.definitions[name].checked(name, value)
 
-    def unset(self, name: str) -> None:
-        self.own.pop(name, None)
+    def found(self, name: str) -> str | None:
+        """The value in force; None if there is none."""
+        if self._found_at != Layer.changes:  # each fetch and each produce looks up several
+            self._found, self._found_at = {}, Layer.changes
+        try:
+            return self._found[name]
+        except KeyError:
+            value = self._found[name] = self._find(name)
+            return value
+
+    def _find(self, name: str) -> str | None:
+        for layer in self.layers:
+            if name in layer.values:
+                return layer.values[name]
+        definition = self.definitions[name]
+        if self.beneath is not None and definition.broker_name:
+            value = self.beneath.found(definition.broker_name)
+            if value is not None:
+                return value
+            for coarser, factor in COARSER.get(definition.broker_name, ()):
+                value = self.beneath.found(coarser)
+                if value is not None:
+                    return str(int(value) * factor)
+        return definition.default
 
     def text(self, name: str) -> str:
-        """The value in force."""
-        found = self.own.get(name)
-        if found is not None:
-            return found
-        definition = self.definitions[name]
-        if self.beneath is not None:
-            broker_name = definition.broker_name or name
-            if broker_name in self.beneath.definitions:
-                return self.beneath.text(broker_name)
-        return definition.default
+        """The value in force; empty if there is none."""
+        return self.found(name) or ""
 
     def number(self, name: str) -> int:
         return int(self.text(name))
 
     def flag(self, name: str) -> bool:
         return self.text(name) == "true"
+
+
+def static_layer(values: Mapping[str, object] | None) -> Layer:
+    """What brokers are started with, checked; or InvalidConfig."""
+    return Layer(STATIC_BROKER_CONFIG, _checked(BROKER, values))
+
+
+def topic_settings(beneath: Settings, values: Mapping[str, object] | None) -> Settings:
+    """A topic's settings, checked; or InvalidConfig."""
+    settings = Settings(TOPIC, [Layer(TOPIC_CONFIG, _checked(TOPIC, values))], beneath)
+    check_together(settings)
+    return settings
+
+
+def check_together(settings: Settings) -> None:
+    """Check what only can be said of several of a topic's settings; or InvalidConfig."""
+    least, most = "min.compaction.lag.ms", "max.compaction.lag.ms"
+    if settings.number(least) > settings.number(most):
+        raise InvalidConfig(
+            f"conflict in topic config: {least} {settings.text(least)} is above {most} "
+            f"{settings.text(most)}"
+        )
+
+
+def _checked(
+    definitions: Mapping[str, Definition], values: Mapping[str, object] | None
+) -> dict[str, str]:
+    settings = Settings(definitions, [Layer(DEFAULT_CONFIG)])
+    return {name: settings.checked(name, _as_text(value)) for name, value in (values or {}).items()}
 
 
 def _as_text(value: object) -> str:

@@ -47,6 +47,7 @@ class Connection:
     ) -> None:
         self.number = number
         self.host = sock.getpeername()[0]
+        self.local_host: str = sock.getsockname()[0]
         self.is_open = True
         self._sock = sock
         self._listener = listener
@@ -130,11 +131,12 @@ class Connection:
         if not 0 <= size <= self._request_max_bytes:
             log.warning(
                 "kafka: connection %d from %s announces a request of %d bytes, at most %d are "
-                "taken; it is closed",
+                "taken; it is closed%s",
                 self.number,
                 self.host,
                 size,
                 self._request_max_bytes,
+                looks_like(bytes(received[:4])),
             )
             raise ConnectionError("oversized request")
         return 4 + size if len(received) >= 4 + size else 0
@@ -159,7 +161,13 @@ class Connection:
         except wire.UnknownVersion as error:
             if error.name == "api_versions":
                 self._answering = True
-                answer = {"error_code": wire.ErrorCode.unsupported_version, "api_keys": []}
+                low, high = wire.VERSIONS["api_versions"]
+                served = {
+                    "api_key": wire.API_KEYS["api_versions"],
+                    "min_version": low,
+                    "max_version": high,
+                }
+                answer = {"error_code": wire.ErrorCode.unsupported_version, "api_keys": [served]}
                 self.send(wire.api("api_versions", 0).encode(error.correlation_id, answer))
                 return None
             self._refuse(error)
@@ -199,3 +207,12 @@ class Connection:
         if interest != self._interest and self.is_open:
             self._interest = interest
             self._listener.modify(self._sock, interest, self.on_event)
+
+
+def looks_like(start: bytes) -> str:
+    """What speaks here instead of Kafka's protocol, by its first bytes; empty if nobody knows."""
+    if start[:2] == b"\x16\x03":
+        return ": it looks like TLS, which is not spoken here; use security.protocol=PLAINTEXT"
+    if start in (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN"):
+        return ": it looks like HTTP; clients of Kafka are served here"
+    return ""

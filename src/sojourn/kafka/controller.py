@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
-from sojourn.kafka.configs import TOPIC, Settings
+from sojourn.kafka.configs import Settings, topic_settings
 from sojourn.kafka.partition import Partition
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.topic import Assignment, Topic, fault_in_name, spread
@@ -21,6 +21,7 @@ from sojourn.kafka.wire import ErrorCode
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker
     from sojourn.kafka.cluster import Cluster
+    from sojourn.kafka.knowledge import Knowledge
 
 #: What requests that wait for a change of metadata watch.
 METADATA = "metadata"
@@ -67,9 +68,14 @@ class Controller:
 
     # Topics.
 
-    def topic_or_created(self, name: str, may_create: bool) -> tuple[Topic | None, ErrorCode]:
-        """The topic of that name; made now if it may be, and the cluster is set to do so."""
-        topic = self.topics.get(name)
+    def topic_or_created(
+        self, name: str, may_create: bool, knowledge: Knowledge
+    ) -> tuple[Topic | None, ErrorCode]:
+        """The topic of that name; made now if it may be, and the cluster is set to do so.
+
+        As in Kafka, whoever asks first is told that there is none: the topic comes after.
+        """
+        topic = knowledge.topic(name)
         if topic is not None:
             return topic, ErrorCode.none
         if fault_in_name(name):
@@ -77,58 +83,95 @@ class Controller:
         settings = self._cluster.settings
         if not (may_create and settings.flag("auto.create.topics.enable")):
             return None, ErrorCode.unknown_topic_or_partition
-        try:
-            assignment = self.place(
-                settings.number("num.partitions"), settings.number("default.replication.factor")
-            )
-        except Refused as refused:
-            return None, refused.code
-        return self.add_topic(name, assignment, self.topic_settings(None)), ErrorCode.none
+        if self.collides_with(name) is None:
+            try:
+                assignment = self.place(
+                    settings.number("num.partitions"),
+                    settings.number("default.replication.factor"),
+                )
+            except Refused as refused:
+                return None, refused.code
+            delay_ms = self._cluster.metadata_delay_ms
+            self.add_topic(name, assignment, self.topic_settings(None), delay_ms=delay_ms)
+        return None, ErrorCode.unknown_topic_or_partition
+
+    def collides_with(self, name: str) -> str | None:
+        """The topic whose name would be the same in metrics, where a dot is an underscore."""
+        plain = name.replace(".", "_")
+        for other in self.topics:
+            if other.replace(".", "_") == plain:
+                return other
+        return None
 
     def topic_settings(self, config: Mapping[str, object] | None) -> Settings:
-        return Settings(TOPIC, self._cluster.settings, config)
+        return topic_settings(self._cluster.settings, config)
 
     def place(self, partitions: int, replication_factor: int) -> Assignment:
-        """Choose brokers for a topic's replicas; or Refused."""
-        alive = self.alive()
+        """Choose brokers for a topic's replicas; or Refused.
+
+        Those that are stopped have their share too, where the others are too few; not as leaders.
+        """
         if replication_factor < 1:
             raise Refused(
                 ErrorCode.invalid_replication_factor,
                 "Replication factor must be larger than 0, or -1 to use the default value, "
                 f"got {replication_factor}.",
             )
-        self._check_enough(alive, replication_factor)
+        self._check_enough(replication_factor)
         if partitions < 1:
             raise Refused(
                 ErrorCode.invalid_partitions,
                 "Number of partitions must be larger than 0, or -1 to use the default value, "
                 f"got {partitions}.",
             )
-        assignment = spread(alive, partitions, replication_factor, self._placed)
+        assignment = self._spread(partitions, replication_factor, self._placed)
         self._placed += 1
         return assignment
 
-    def _check_enough(self, alive: list[int], replication_factor: int) -> None:
-        if replication_factor > len(alive):
+    def _spread(
+        self, partitions: int, replication_factor: int, start: int, first: int = 0
+    ) -> Assignment:
+        alive = self.alive()
+        stopped = [broker for broker in self.all_brokers() if broker not in alive]
+        near = min(replication_factor, len(alive))
+        return [
+            (*replicas, *_round(stopped, replication_factor - near, start + first + number))
+            for number, replicas in enumerate(spread(alive, partitions, near, start, first))
+        ]
+
+    def _check_enough(self, replication_factor: int) -> None:
+        registered = len(self.all_brokers())
+        if replication_factor > registered:
             raise Refused(
                 ErrorCode.invalid_replication_factor,
                 f"Unable to replicate the partition {replication_factor} time(s): The target "
                 f"replication factor of {replication_factor} cannot be reached because only "
-                f"{len(alive)} broker(s) are alive.",
+                f"{registered} broker(s) are registered.",
+            )
+        if not self.alive():
+            raise Refused(
+                ErrorCode.invalid_replication_factor,
+                f"Unable to replicate the partition {replication_factor} time(s): All brokers "
+                "are currently fenced.",
             )
 
     def place_more(self, topic: Topic, count: int) -> Assignment:
         """Choose brokers for partitions added to a topic."""
         alive = self.alive()
         replication_factor = topic.replication_factor
-        self._check_enough(alive, replication_factor)
+        self._check_enough(replication_factor)
         first = topic.partitions[0].replicas[0]
         start = alive.index(first) if first in alive else 0
-        return spread(alive, count, replication_factor, start, len(topic.partitions))
+        return self._spread(count, replication_factor, start, len(topic.partitions))
 
-    def add_topic(self, name: str, assignment: Assignment, settings: Settings) -> Topic:
+    def add_topic(
+        self, name: str, assignment: Assignment, settings: Settings, *, delay_ms: int = 0
+    ) -> Topic:
+        """Make a topic, of which each broker hears so much later than the one before it."""
         topic = Topic(name, uuid4(), settings)
         self.topics[name] = self._by_id[topic.id] = topic
+        for number, broker in enumerate(self._cluster.brokers):
+            broker.knowledge.hear(topic, delay_ms * (number + 1))
         self.add_partitions(topic, assignment)
         return topic
 
@@ -210,9 +253,7 @@ class Controller:
     def cancel_reassignment(self, partition: Partition) -> None:
         """Go back to the replicas from before; or Refused."""
         if not partition.is_reassigned:
-            raise Refused(
-                ErrorCode.no_reassignment_in_progress, "No partition reassignment is in progress."
-            )
+            raise Refused(ErrorCode.no_reassignment_in_progress)
         if partition.isr.isdisjoint(partition.moved_from):
             raise Refused(
                 ErrorCode.invalid_replica_assignment,
@@ -278,3 +319,8 @@ class Controller:
     def _tell(self) -> None:
         self._has_news = False
         self._cluster.purgatories.topic.check_and_complete(METADATA)
+
+
+def _round(brokers: list[int], count: int, start: int) -> list[int]:
+    """So many of these brokers, from the one whose turn it is."""
+    return [brokers[(start + n) % len(brokers)] for n in range(count)]

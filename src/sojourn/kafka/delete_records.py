@@ -53,16 +53,15 @@ class Status:
         assert partition is not None
         if partition.is_deleted or not partition.is_led_by(broker.id):  # case A
             self.is_pending = False
+            self.low_watermark = -1
             self.error = (
                 ErrorCode.unknown_topic_or_partition
                 if partition.is_deleted
                 else ErrorCode.not_leader_or_follower
             )
         else:
-            low_watermark = partition.low_watermark()
-            if low_watermark >= self.offset:  # case B
-                self.is_pending = False
-                self.low_watermark = low_watermark
+            self.low_watermark = partition.low_watermark()
+            self.is_pending = self.low_watermark < self.offset  # else case B
 
 
 class DelayedDeleteRecords(DelayedRequest):
@@ -105,7 +104,7 @@ def delete_records(request: Any, reply: Reply, context: Context) -> None:
         row = []
         for asked in topic.partitions:
             index = asked.partition_index
-            status = Status(index, broker.cluster.controller.partition(topic.name, index))
+            status = Status(index, broker.knowledge.partition(topic.name, index))
             status.start(asked.offset, broker)
             row.append(status)
         rows.append((topic.name, row))

@@ -42,7 +42,7 @@ def elect_leaders(request: Any, reply: Reply, context: Context) -> None:
             code, message = _elect(controller, controller.partition(name, index), unclean)
             if not (everything and code is ErrorCode.election_not_needed):
                 row.append({"partition_id": index, "error_code": code, "error_message": message})
-        if row:
+        if row or everything:
             results.append({"topic": name, "partition_result": row})
     reply({"replica_election_results": results})
 
@@ -51,7 +51,7 @@ def _elect(
     controller: Controller, partition: Partition | None, unclean: bool
 ) -> tuple[ErrorCode, str | None]:
     if partition is None:
-        return ErrorCode.unknown_topic_or_partition, None
+        return ErrorCode.unknown_topic_or_partition, "No such topic or partition."
     if unclean:
         if partition.leader >= 0:
             return ErrorCode.election_not_needed, _NOT_NEEDED

@@ -286,7 +286,7 @@ def fetch(request: Any, reply: Reply, context: Context) -> None:
     named = _named(request, context, by_id)
     if getattr(request, "isolation_level", 0) not in (_READ_UNCOMMITTED, _READ_COMMITTED):
         unread = [Read(one, ErrorCode.unknown_server_error) for one in named.values()]
-        rows = _rows(zip(named, unread, strict=True), with_aborted=True, by_id=by_id)
+        rows = _rows(zip(named, unread, strict=True), True, by_id, context.api_version)
         reply({"error_code": ErrorCode.unknown_server_error, "responses": rows})
         return
     session: Session | None = None
@@ -325,8 +325,8 @@ def fetch(request: Any, reply: Reply, context: Context) -> None:
         reply(
             {
                 "session_id": NO_SESSION if session is None else session.id,
-                "responses": _rows(told, with_aborted, by_id),
-                "node_endpoints": _endpoints(reads, broker),
+                "responses": _rows(told, with_aborted, by_id, context.api_version),
+                "node_endpoints": _endpoints(reads, context),
             }
         )
 
@@ -345,6 +345,7 @@ def fetch(request: Any, reply: Reply, context: Context) -> None:
 
 _FROM_FOLLOWERS = 11  # from this version on a consumer says where it is, and may read there
 _BY_ID = 13
+_TELLS_LEADER = 16
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 
 
@@ -379,11 +380,11 @@ def _forgotten(request: Any, by_id: bool) -> list[Place]:
 def _found(context: Context, place: Place) -> tuple[Partition | None, ErrorCode]:
     """The partition of this place, and what to say if there is none."""
     name, index = place
-    controller = context.broker.cluster.controller
+    knowledge = context.broker.knowledge
     if isinstance(name, str):
-        topic = controller.topics.get(name)
+        topic = knowledge.topic(name)
     else:
-        topic = controller.topic_by_id(name) if name is not None else None
+        topic = knowledge.topic_by_id(name) if name is not None else None
         if topic is None:
             return None, ErrorCode.unknown_topic_id
     partition = topic.partition(index) if topic is not None else None
@@ -391,17 +392,17 @@ def _found(context: Context, place: Place) -> tuple[Partition | None, ErrorCode]
 
 
 def _rows(
-    reads: Iterable[tuple[Place, Read]], with_aborted: bool, by_id: bool
+    reads: Iterable[tuple[Place, Read]], with_aborted: bool, by_id: bool, version: int
 ) -> list[dict[str, Any]]:
     """What the partitions give, topic by topic."""
     rows: dict[str | UUID | None, list[dict[str, Any]]] = {}
     for (topic, _), read in reads:
-        rows.setdefault(topic, []).append(_fields(read, with_aborted))
+        rows.setdefault(topic, []).append(_fields(read, with_aborted, version))
     name = "topic_id" if by_id else "topic"
     return [{name: topic, "partitions": partitions} for topic, partitions in rows.items()]
 
 
-def _fields(read: Read, with_aborted: bool) -> dict[str, Any]:
+def _fields(read: Read, with_aborted: bool, version: int) -> dict[str, Any]:
     error = read.error
     partition = read.asked.partition
     fields: dict[str, Any] = {
@@ -416,7 +417,7 @@ def _fields(read: Read, with_aborted: bool) -> dict[str, Any]:
     if read.diverging is not None:
         epoch, end_offset = read.diverging
         fields["diverging_epoch"] = {"epoch": epoch, "end_offset": end_offset}
-    if partition is not None and error in _LEADER_ELSEWHERE:
+    if partition is not None and error in _LEADER_ELSEWHERE and version >= _TELLS_LEADER:
         fields["current_leader"] = {
             "leader_id": partition.leader,
             "leader_epoch": partition.leader_epoch,
@@ -427,7 +428,7 @@ def _fields(read: Read, with_aborted: bool) -> dict[str, Any]:
 _LEADER_ELSEWHERE = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 
 
-def _endpoints(reads: Sequence[Read], broker: Broker) -> list[dict[str, Any]]:
+def _endpoints(reads: Sequence[Read], context: Context) -> list[dict[str, Any]]:
     """Where the leaders are that were not found here."""
     leaders = {
         read.asked.partition.leader
@@ -436,4 +437,5 @@ def _endpoints(reads: Sequence[Read], broker: Broker) -> list[dict[str, Any]]:
         and read.asked.partition is not None
         and read.asked.partition.leader >= 0
     }
-    return [broker.cluster.broker(leader).endpoint() for leader in sorted(leaders)]
+    cluster = context.broker.cluster
+    return [cluster.broker(leader).endpoint(context) for leader in sorted(leaders)]

@@ -11,15 +11,19 @@ import errno
 import selectors
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
 
 from sojourn._log import log
+from sojourn.errors import Closed
 from sojourn.kafka import wire
 from sojourn.kafka.connection import REQUEST_MAX_BYTES, Connection
 
 _SCRATCH_BYTES = 1 << 20
 _BACKLOG = 128
+_OUT_OF_FILES_S = 0.1
 
 
 class Listener:
@@ -33,6 +37,9 @@ class Listener:
         self._woken.setblocking(False)
         self._bell.setblocking(False)
         self._soon: deque[Callable[[], object]] = deque()
+        self._later: list[tuple[float, Callable[[], object]]] = []  # seldom more than one
+        self._closing = threading.Lock()
+        self._called: set[Future[None]] = set()
         self._scratch = bytearray(_SCRATCH_BYTES)
         self._connections = 0
         self._stopping = False
@@ -52,27 +59,47 @@ class Listener:
         with contextlib.suppress(OSError):  # full: it is awake anyway; closed: nobody listens
             self._bell.send(b"\0")
 
+    def call_later(self, delay_s: float, step: Callable[[], object]) -> None:
+        """Have the step done after a while. On the listener's thread."""
+        self._later.append((time.monotonic() + delay_s, step))
+
     def call(self, step: Callable[[], object]) -> None:
-        """Have the step done on the listener's thread and wait for that."""
-        done = threading.Event()
+        """Have the step done on the listener's thread, wait for that, and raise what it raises.
+
+        Raises Closed if the listener is, or comes to be before the step is done.
+        """
+        if self.is_current_thread:
+            step()
+            return
+        done: Future[None] = Future()
 
         def do() -> None:
             try:
                 step()
-            finally:
-                done.set()
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
 
-        if self.is_current_thread:
-            step()
-        else:
+        with self._closing:
+            if self._stopping:
+                raise Closed("the cluster is closed")
+            self._called.add(done)
+        try:
             self.call_soon(do)
-            done.wait()
+            done.result()
+        finally:
+            self._called.discard(done)
 
     def close(self) -> None:
         """Close every socket and end the thread."""
-        self._stopping = True
+        with self._closing:
+            self._stopping = True
         self.call_soon(lambda: None)
         self._thread.join()
+        for done in list(self._called):
+            with contextlib.suppress(InvalidStateError):
+                done.set_exception(Closed("the cluster is closed"))
 
     # On the listener's thread, for connections and doors.
 
@@ -102,14 +129,28 @@ class Listener:
 
     def _run(self) -> None:
         while not self._stopping:
-            for key, events in self._selector.select():
+            for key, events in self._selector.select(self._sleep_s()):
                 self._call(key.data, events)
             while self._soon:
                 self._call_soon(self._soon.popleft())
+            if self._later:
+                self._do_later()
         for key in list(self._selector.get_map().values()):
             key.fileobj.close()  # type: ignore[union-attr]
         self._selector.close()
         self._bell.close()
+
+    def _sleep_s(self) -> float | None:
+        if not self._later:
+            return None
+        return max(0.0, min(due_s for due_s, _ in self._later) - time.monotonic())
+
+    def _do_later(self) -> None:
+        now_s = time.monotonic()
+        due = [step for due_s, step in self._later if due_s <= now_s]
+        self._later = [one for one in self._later if one[0] > now_s]
+        for step in due:
+            self._call_soon(step)
 
     def _call(self, on_event: Callable[[int], None], events: int) -> None:
         try:
@@ -198,7 +239,10 @@ class Door:
             return
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                log.warning("kafka: out of file descriptors; a client has to wait")
+                # It would be ready again at once, and for as long as there is no descriptor.
+                log.warning("kafka: out of file descriptors; clients have to wait")
+                self._listener.unregister(self._sock)
+                self._listener.call_later(_OUT_OF_FILES_S, self._accept_again)
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -207,3 +251,7 @@ class Door:
             self._inside.add(self._listener.connect(sock, self._serve))
         except OSError:  # gone before we looked
             sock.close()
+
+    def _accept_again(self) -> None:
+        if self._is_open:
+            self._listener.register(self._sock, selectors.EVENT_READ, self._accept)

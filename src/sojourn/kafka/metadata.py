@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -22,11 +23,17 @@ _NOT_ASKED = -(2**31)  # authorized operations: nobody has asked
 _TOPIC_OPERATIONS = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
 _CLUSTER_OPERATIONS = sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
 
+_BROKERS, _CONTROLLERS = 1, 2  # whose endpoints are asked for
+_BY_ID = 12  # from this version on topics can be asked for by id
+
 _PARTITIONS_MAX = 2_000  # Kafka's max.request.partition.size.limit
 
 # librdkafka compresses only for brokers that say they know produce version 0, so Kafka goes on
 # saying so although it has forgotten those versions; and so do we.
 _SAID_LOWEST = {"produce": 0}
+
+# What clients may call themselves.
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handlers(broker: Broker) -> Mapping[str, Handler]:
@@ -40,6 +47,13 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
 
 def api_versions(request: Any, reply: Reply, context: Context) -> None:
     """Say what this broker serves."""
+    names = (
+        getattr(request, "client_software_name", "unknown"),
+        getattr(request, "client_software_version", "unknown"),
+    )
+    if not all(_SOFTWARE.fullmatch(name) for name in names):
+        reply({"error_code": ErrorCode.invalid_request, "api_keys": []})
+        return
     reply(
         {
             "api_keys": [
@@ -58,16 +72,32 @@ def api_versions(request: Any, reply: Reply, context: Context) -> None:
 def metadata(request: Any, reply: Reply, context: Context) -> None:
     """Say which brokers there are and who leads what; topics asked for may be created."""
     cluster = context.broker.cluster
-    topics = []
+    topics: list[wire.Fields] = []
     with_topics = getattr(request, "include_topic_authorized_operations", False)
     with_cluster = getattr(request, "include_cluster_authorized_operations", False)
-    for name, topic_id in _asked(request, context):
+    asked = _asked(request, context)
+    if context.api_version < _BY_ID and any(topic_id is not None for _, topic_id in asked):
+        reply(
+            {
+                "brokers": [],
+                "cluster_id": cluster.id,
+                "controller_id": -1,
+                "topics": [
+                    _unknown(name, ErrorCode.invalid_request, topic_id) for name, topic_id in asked
+                ],
+                "cluster_authorized_operations": _NOT_ASKED,
+            }
+        )
+        return
+    for name, topic_id in asked:
         if topic_id is not None:
-            topic = cluster.controller.topic_by_id(topic_id)
+            topic = context.broker.knowledge.topic_by_id(topic_id)
             error = ErrorCode.unknown_topic_id
         else:
             topic, error = cluster.controller.topic_or_created(
-                name, may_create=getattr(request, "allow_auto_topic_creation", True)
+                name,
+                getattr(request, "allow_auto_topic_creation", True),
+                context.broker.knowledge,
             )
         if topic is not None:
             topics.append(
@@ -78,15 +108,7 @@ def metadata(request: Any, reply: Reply, context: Context) -> None:
                 }
             )
         else:
-            topics.append(
-                {
-                    "error_code": error,
-                    "name": name,
-                    "topic_id": topic_id or _NO_ID,
-                    "is_internal": False,
-                    "partitions": [],
-                }
-            )
+            topics.append(_unknown(None if topic_id else name, error, topic_id))
     reply(
         {
             "brokers": _brokers(context),
@@ -101,12 +123,15 @@ def metadata(request: Any, reply: Reply, context: Context) -> None:
 def _asked(request: Any, context: Context) -> list[tuple[str, UUID | None]]:
     topics = request.topics
     if topics is None or (context.api_version == 0 and not topics):
-        return [(name, None) for name in context.broker.cluster.controller.topics]
-    return [(topic.name or "", getattr(topic, "topic_id", None)) for topic in topics]
+        return [(topic.name, None) for topic in context.broker.knowledge.topics()]
+    # Each once, however often it is asked for.
+    return list(
+        dict.fromkeys((topic.name or "", getattr(topic, "topic_id", None)) for topic in topics)
+    )
 
 
 def _brokers(context: Context) -> list[wire.Fields]:
-    return [b.endpoint() for b in context.broker.cluster.brokers if b.is_alive]
+    return [b.endpoint(context) for b in context.broker.cluster.brokers if b.is_alive]
 
 
 def _described(topic: Topic) -> wire.Fields:
@@ -134,6 +159,23 @@ def _partition(partition: Partition) -> wire.Fields:
 def describe_cluster(request: Any, reply: Reply, context: Context) -> None:
     """Say which brokers there are."""
     cluster = context.broker.cluster
+    endpoint_type = getattr(request, "endpoint_type", _BROKERS)
+    if endpoint_type != _BROKERS:
+        is_known = endpoint_type == _CONTROLLERS
+        reply(
+            {
+                "error_code": ErrorCode.mismatched_endpoint_type
+                if is_known
+                else ErrorCode.unsupported_endpoint_type,
+                "error_message": f"the request was sent to a broker; it asks for {endpoint_type}",
+                "cluster_id": "",
+                "controller_id": -1,
+                "brokers": [],
+                "cluster_authorized_operations": _NOT_ASKED,
+                "endpoint_type": 1,
+            }
+        )
+        return
     reply(
         {
             "cluster_id": cluster.id,
@@ -152,16 +194,16 @@ def describe_cluster(request: Any, reply: Reply, context: Context) -> None:
 
 def describe_topic_partitions(request: Any, reply: Reply, context: Context) -> None:
     """Describe topics in the order of their names, so many partitions, and say where to go on."""
-    known = context.broker.cluster.controller.topics
+    known = {topic.name: topic for topic in context.broker.knowledge.topics()}
     named = {topic.name for topic in request.topics}
     names = sorted(named or known)
-    limit = min(request.response_partition_limit, _PARTITIONS_MAX)
+    limit = max(1, min(request.response_partition_limit, _PARTITIONS_MAX))
     first = 0
     if request.cursor is not None:
         start = request.cursor.topic_name
         first = request.cursor.partition_index if start in names else 0
         names = [name for name in names if name >= start]
-    if limit < 1 or first < 0 or (named and request.cursor is not None and start not in named):
+    if first < 0 or (named and request.cursor is not None and start not in named):
         reply({"topics": [_unknown(name, ErrorCode.invalid_request) for name in sorted(named)]})
         return
     topics: list[wire.Fields] = []
@@ -174,7 +216,8 @@ def describe_topic_partitions(request: Any, reply: Reply, context: Context) -> N
         if topic is None:
             fault = fault_in_name(name)
             code = ErrorCode.unknown_topic_or_partition
-            topics.append(_unknown(name, ErrorCode.invalid_topic_exception if fault else code))
+            unknown = _unknown(name, ErrorCode.invalid_topic_exception if fault else code)
+            topics.append({**unknown, "topic_authorized_operations": _TOPIC_OPERATIONS})
         else:
             shown = topic.partitions[first : first + limit]
             topics.append(
@@ -199,5 +242,11 @@ def describe_topic_partitions(request: Any, reply: Reply, context: Context) -> N
     reply({"topics": topics, "next_cursor": cursor})
 
 
-def _unknown(name: str, error: ErrorCode) -> wire.Fields:
-    return {"error_code": error, "name": name, "topic_id": _NO_ID, "partitions": []}
+def _unknown(name: str | None, error: ErrorCode, topic_id: UUID | None = None) -> wire.Fields:
+    return {
+        "error_code": error,
+        "name": name,
+        "topic_id": topic_id or _NO_ID,
+        "is_internal": False,
+        "partitions": [],
+    }

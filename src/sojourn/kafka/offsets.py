@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,10 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 
+# The version from which on each is known.
+_NEVER = 1_000
+_SINCE = {EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+
 _DEBUG_CONSUMER = -2
 _NONE = (-1, -1, -1)
 
@@ -29,21 +34,32 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
 
 def _led(context: Context, topic: str, index: int, leader_epoch: int) -> Partition:
     """The partition, if this broker leads it in the epoch that the client knows; or Refused."""
-    partition = context.broker.cluster.controller.partition(topic, index)
+    partition = context.broker.knowledge.partition(topic, index)
     if partition is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
+    partition.check_epoch(leader_epoch)
     if not partition.is_led_by(context.broker.id):
         raise Refused(ErrorCode.not_leader_or_follower)
-    partition.check_epoch(leader_epoch)
     return partition
 
 
 def list_offsets(request: Any, reply: Reply, context: Context) -> None:
     """Answer for each partition."""
+    times = Counter(
+        (topic.name, asked.partition_index)
+        for topic in request.topics
+        for asked in topic.partitions
+    )
 
     def found(topic: str, asked: Any) -> dict[str, Any]:
         fields = {"partition_index": asked.partition_index}
         try:
+            if times[topic, asked.partition_index] > 1:
+                raise Refused(ErrorCode.invalid_request)
+            if asked.timestamp < LATEST and context.api_version < _SINCE.get(
+                asked.timestamp, _NEVER
+            ):
+                raise Refused(ErrorCode.unsupported_version)
             partition = _led(
                 context, topic, asked.partition_index, getattr(asked, "current_leader_epoch", -1)
             )

@@ -72,6 +72,7 @@ class Partition:
     ) -> None:
         self.topic = topic
         self.index = index
+        self.settings = topic.settings  # above those of the leader's broker
         #: What requests that wait for this partition watch.
         self.key = f"{topic.name}/{index}"
         self.replicas = replicas
@@ -106,7 +107,7 @@ class Partition:
 
     @property
     def min_insync(self) -> int:
-        return min(self.topic.settings.number("min.insync.replicas"), len(self.replicas))
+        return min(self.settings.number("min.insync.replicas"), len(self.replicas))
 
     @property
     def has_enough_in_sync(self) -> bool:
@@ -143,7 +144,7 @@ class Partition:
                 ErrorCode.not_enough_replicas,
                 f"{len(self.isr)} replicas of {self.key} are in sync, {self.min_insync} are needed",
             )
-        settings = self.topic.settings
+        settings = self.settings
         wall_ms = self._cluster.wall_ms()
         batch = validated(batch, settings, wall_ms)
         if batch.producer_id >= 0:
@@ -226,7 +227,7 @@ class Partition:
     def delete_records(self, offset: int) -> int:
         """Delete what comes before `offset`, -1 for all that is committed; say up to where."""
         log = self.log
-        if "delete" not in self.topic.settings.text("cleanup.policy"):
+        if "delete" not in self.settings.text("cleanup.policy"):
             raise Refused(
                 ErrorCode.policy_violation,
                 f"records of {self.topic.name} go by compaction, not by deletion",
@@ -248,7 +249,7 @@ class Partition:
 
     def retain(self) -> None:
         """Delete what has been kept for long enough, by the topic's settings."""
-        settings = self.topic.settings
+        settings = self.settings
         keep_ms, keep_bytes = settings.number("retention.ms"), settings.number("retention.bytes")
         if self.leader >= 0 and "delete" in settings.text("cleanup.policy"):
             self.delete_before(
@@ -312,6 +313,7 @@ class Partition:
             fetcher.stop()
         if broker_id >= 0:
             now_ms = self._cluster.now_ms()
+            self.settings = self.topic.settings.over(self._cluster.broker(broker_id).settings)
             self.log = self.logs[broker_id]
             self._epoch_start = self.log.end_offset
             self.log.begin_epoch(self.leader_epoch, self._epoch_start)

@@ -101,12 +101,12 @@ class _Answer:
     """Puts the answer together and sends it, once all partitions are decided."""
 
     def __init__(
-        self, rows: list[tuple[str, list[Status]]], reply: Reply, acks: int, broker: Broker
+        self, rows: list[tuple[str, list[Status]]], reply: Reply, acks: int, context: Context
     ) -> None:
         self._rows = rows
         self._reply = reply
         self._acks = acks
-        self._broker = broker
+        self._context = context
 
     def __call__(self) -> None:
         if self._acks == 0:
@@ -135,7 +135,8 @@ class _Answer:
             and status.partition is not None
             and status.partition.leader >= 0
         }
-        return [self._broker.cluster.broker(leader).endpoint() for leader in sorted(leaders)]
+        cluster = self._context.broker.cluster
+        return [cluster.broker(leader).endpoint(self._context) for leader in sorted(leaders)]
 
 
 def _fields(status: Status) -> dict[str, Any]:
@@ -174,7 +175,7 @@ def produce(request: Any, reply: Reply, context: Context) -> None:
     for topic in request.topic_data:
         row = []
         for data in topic.partition_data:
-            status = Status(data.index, cluster.controller.partition(topic.name, data.index))
+            status = Status(data.index, broker.knowledge.partition(topic.name, data.index))
             try:
                 pending += _append(status, data.records, acks, broker, context.api_version)
             except Refused as refused:
@@ -182,7 +183,7 @@ def produce(request: Any, reply: Reply, context: Context) -> None:
                 status.record_errors = refused.records
             row.append(status)
         rows.append((topic.name, row))
-    answer = _Answer(rows, reply, acks, broker)
+    answer = _Answer(rows, reply, acks, context)
     if not pending:
         answer()
         return

@@ -41,10 +41,10 @@ def alter_partition_reassignments(request: Any, reply: Reply, context: Context) 
             try:
                 _alter(controller, topic.name, asked.partition_index, asked.replicas)
             except Refused as refused:
-                fields |= {"error_code": refused.code, "error_message": refused.reason}
+                fields |= {"error_code": refused.code, "error_message": refused.reason or None}
             row.append(fields)
         responses.append({"name": topic.name, "partitions": row})
-    reply({"responses": responses})
+    reply({"responses": responses, "error_message": None if responses else ""})
 
 
 def _alter(controller: Controller, topic: str, index: int, replicas: Sequence[int] | None) -> None:

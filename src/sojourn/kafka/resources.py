@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.kafka.configs import (
     BROKER,
+    COARSER,
     DEFAULT_CONFIG,
-    DYNAMIC_BROKER_CONFIG,
-    DYNAMIC_DEFAULT_BROKER_CONFIG,
     LIST,
-    STATIC_BROKER_CONFIG,
+    TOPIC,
     TOPIC_CONFIG,
     InvalidConfig,
+    Layer,
     Settings,
+    check_together,
 )
 from sojourn.kafka.refusal import Refused
+from sojourn.kafka.topic import fault_in_name
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+METRICS_RESOURCE = 16
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
@@ -38,48 +41,57 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
 
 def entries(settings: Settings, names: Iterable[str] | None) -> list[dict[str, Any]]:
     """Each setting in force, with where it comes from; of all, or those of these names."""
-    wanted = settings.definitions if names is None else names
-    return [_entry(settings, name) for name in sorted(wanted) if name in settings.definitions]
+    known = settings.definitions
+    wanted = known if not names else set(names)
+    return [
+        _entry(settings, name)
+        for name in sorted(wanted)
+        if name in known and not known[name].is_hidden
+    ]
 
 
 def _entry(settings: Settings, name: str) -> dict[str, Any]:
     definition = settings.definitions[name]
-    synonyms = []
-    layer: Settings | None = settings
-    at = name
-    while layer is not None:
-        if at in layer.own:
-            synonyms.append({"name": at, "value": layer.own[at], "source": _source(layer, at)})
-        at = layer.definitions[at].broker_name or at
-        layer = layer.beneath
-        if layer is not None and at not in layer.definitions:
-            break
-    synonyms.append({"name": at, "value": definition.default, "source": DEFAULT_CONFIG})
+    synonyms = _synonyms(settings, name)
+    if settings.beneath is not None and definition.broker_name:
+        synonyms += _synonyms(settings.beneath, definition.broker_name)
+    value = settings.found(name)
     return {
         "name": name,
-        "value": settings.text(name),
+        "value": None if definition.is_sensitive else value,
         "read_only": definition.read_only,
-        "config_source": synonyms[0]["source"],
-        "is_sensitive": False,
+        "config_source": synonyms[0]["source"] if synonyms else DEFAULT_CONFIG,
+        "is_sensitive": definition.is_sensitive,
         "config_type": definition.type,
         "synonyms": synonyms,
     }
 
 
-def _source(layer: Settings, name: str) -> int:
-    if layer.definitions is not BROKER:
-        return TOPIC_CONFIG
-    if layer.definitions[name].read_only:
-        return STATIC_BROKER_CONFIG
-    if layer.beneath is not None:
-        return DYNAMIC_BROKER_CONFIG
-    return DYNAMIC_DEFAULT_BROKER_CONFIG if layer.is_altered else STATIC_BROKER_CONFIG
+def _synonyms(settings: Settings, name: str) -> list[dict[str, Any]]:
+    """What it was set to in each layer, and its default; a topic's is its broker's."""
+    definition = settings.definitions[name]
+    found = [
+        {"name": name, "value": layer.values[name], "source": layer.source}
+        for layer in settings.layers
+        if name in layer.values
+    ]
+    if settings.beneath is None and definition.default is not None:
+        found.append({"name": name, "value": definition.default, "source": DEFAULT_CONFIG})
+    elif found:
+        for coarser, _ in COARSER.get(name, ()):
+            default = settings.definitions[coarser].default
+            if default is not None:
+                found.append({"name": coarser, "value": default, "source": DEFAULT_CONFIG})
+    return found
 
 
 def _settings_of(context: Context, kind: int, name: str) -> Settings:
     """The settings of this resource; or Refused."""
     cluster = context.broker.cluster
     if kind == TOPIC_RESOURCE:
+        fault = fault_in_name(name)
+        if fault:
+            raise Refused(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {fault}")
         topic = cluster.controller.topics.get(name)
         if topic is None:
             raise Refused(ErrorCode.unknown_topic_or_partition, f"no topic {name}")
@@ -93,6 +105,32 @@ def _settings_of(context: Context, kind: int, name: str) -> Settings:
     raise Refused(ErrorCode.invalid_request, f"resources of type {kind} have no settings here")
 
 
+def _described(context: Context, resource: Any) -> list[dict[str, Any]]:
+    """What is told of a resource; or Refused."""
+    kind, name, keys = (
+        resource.resource_type,
+        resource.resource_name,
+        resource.configuration_keys,
+    )
+    if kind == METRICS_RESOURCE:
+        return []
+    settings = _settings_of(context, kind, name)
+    if kind == TOPIC_RESOURCE:
+        return entries(settings.over(context.broker.settings), keys)
+    if not name:  # what was altered for all brokers, and nothing else
+        altered = settings.own.keys() & keys if keys else settings.own.keys()
+        return [
+            entry | {"synonyms": entry["synonyms"][:1]}
+            for entry in (entries(settings, altered) if altered else [])
+        ]
+    if name != str(context.broker.id):
+        raise Refused(
+            ErrorCode.invalid_request,
+            f"Unexpected broker id, expected {context.broker.id}, but received {name}",
+        )
+    return entries(settings, keys)
+
+
 def describe_configs(request: Any, reply: Reply, context: Context) -> None:
     """List the settings of each resource."""
     results = []
@@ -102,14 +140,15 @@ def describe_configs(request: Any, reply: Reply, context: Context) -> None:
             "resource_name": resource.resource_name,
         }
         try:
-            settings = _settings_of(context, resource.resource_type, resource.resource_name)
-            found = entries(settings, resource.configuration_keys)
+            found = _described(context, resource)
             if not request.include_synonyms:
                 for entry in found:
                     entry["synonyms"] = []
-            fields["configs"] = found
+            fields |= {"configs": found, "error_message": ""}
         except Refused as refused:
-            fields |= {"error_code": refused.code, "error_message": refused.reason}
+            unknown = refused.code is ErrorCode.unknown_topic_or_partition
+            reason = "" if unknown else refused.reason
+            fields |= {"error_code": refused.code, "error_message": reason}
         results.append(fields)
     reply({"results": results})
 
@@ -118,6 +157,7 @@ def alter_configs(request: Any, reply: Reply, context: Context) -> None:
     """Give each resource these settings and no others."""
 
     def wanted(settings: Settings, resource: Any) -> dict[str, str]:
+        _check_once(resource)
         own = {}
         for entry in resource.configs:
             if entry.value is None:
@@ -133,9 +173,7 @@ def incremental_alter_configs(request: Any, reply: Reply, context: Context) -> N
 
     def wanted(settings: Settings, resource: Any) -> dict[str, str]:
         own = dict(settings.own)
-        names = [entry.name for entry in resource.configs]
-        if len(set(names)) != len(names):
-            raise Refused(ErrorCode.invalid_request, "a setting is named twice")
+        _check_once(resource)
         for entry in resource.configs:
             _change(own, settings, entry)
         return own
@@ -143,10 +181,16 @@ def incremental_alter_configs(request: Any, reply: Reply, context: Context) -> N
     _alter(request, reply, context, wanted)
 
 
+def _check_once(resource: Any) -> None:
+    names = [entry.name for entry in resource.configs]
+    if len(set(names)) != len(names):
+        raise Refused(ErrorCode.invalid_request, "a setting is named twice")
+
+
 def _change(own: dict[str, str], settings: Settings, entry: Any) -> None:
     name, operation = entry.name, entry.config_operation
-    if name not in settings.definitions:
-        raise Refused(ErrorCode.invalid_config, f"Unknown config name: {name}")
+    if operation not in (_SET, _DELETE, _APPEND, _SUBTRACT):
+        raise Refused(ErrorCode.unknown_server_error)
     if operation == _DELETE:
         own.pop(name, None)
         return
@@ -155,7 +199,7 @@ def _change(own: dict[str, str], settings: Settings, entry: Any) -> None:
     if operation == _SET:
         own[name] = entry.value
         return
-    if operation not in (_APPEND, _SUBTRACT) or settings.definitions[name].type != LIST:
+    if name not in settings.definitions or settings.definitions[name].type != LIST:
         raise Refused(ErrorCode.invalid_config, f"operation {operation} is not for {name}")
     now = [part for part in own.get(name, settings.text(name)).split(",") if part]
     given = [part.strip() for part in entry.value.split(",")]
@@ -175,28 +219,34 @@ def _alter(request: Any, reply: Reply, context: Context, wanted: Any) -> None:
         }
         try:
             settings = _settings_of(context, resource.resource_type, resource.resource_name)
-            fixed = {
-                name: value
-                for name, value in settings.own.items()
-                if settings.definitions[name].read_only
-            }
-            own = fixed | {
-                name: settings.checked(name, value)
-                for name, value in wanted(settings, resource).items()
-            }
-            for name, value in own.items():
-                if settings.definitions[name].read_only and value != fixed.get(name):
-                    raise Refused(
-                        ErrorCode.invalid_request, f"{name} cannot be changed while brokers run"
-                    )
+            own = _checked(settings, wanted(settings, resource))
             if not request.validate_only:
-                settings.own = own
-                settings.is_altered = True
+                settings.replace(own)
                 for partition in context.broker.cluster.controller.partitions():
                     partition.reconfigured()
         except Refused as refused:
-            fields |= {"error_code": refused.code, "error_message": refused.reason}
+            fields |= {"error_code": refused.code, "error_message": refused.reason or None}
         except InvalidConfig as error:
             fields |= {"error_code": ErrorCode.invalid_config, "error_message": str(error)}
         responses.append(fields)
     reply({"responses": responses})
+
+
+def _checked(settings: Settings, own: Mapping[str, str]) -> dict[str, str]:
+    """The values, if a client may set them; or Refused, or InvalidConfig."""
+    if settings.definitions is TOPIC:
+        found = {name: settings.checked(name, value) for name, value in own.items()}
+        check_together(Settings(TOPIC, [Layer(TOPIC_CONFIG, found)], settings.beneath))
+        return found
+    found = {}
+    for name, value in own.items():
+        # Kafka's brokers take a name that they do not know: it may be a plug-in's.
+        if name not in BROKER:
+            continue
+        if BROKER[name].read_only and value != settings.own.get(name):
+            raise Refused(ErrorCode.invalid_request, f"{name} cannot be changed while brokers run")
+        try:
+            found[name] = settings.checked(name, value)
+        except InvalidConfig as error:
+            raise Refused(ErrorCode.invalid_request, str(error)) from None
+    return found

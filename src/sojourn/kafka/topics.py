@@ -1,12 +1,13 @@
 """CreateTopics, CreatePartitions and DeleteTopics.
 
-Each topic is checked by itself and has its own result. With a timeout, the answer waits
+Each topic is checked by itself and has its own result. The answer waits
 
     A  until every partition that was created has a leader in the metadata
     B  or the time is up: REQUEST_TIMED_OUT for the topics that lack one, the others their result
 
-Without one (≤ 0) the topics are created all the same, and the answer is REQUEST_TIMED_OUT at
-once. A request that is only to be validated creates nothing and waits for nothing.
+A request that gives no time (≤ 0) is late before it begins: nothing is done, and the answer is
+REQUEST_TIMED_OUT. So it is with KRaft; with ZooKeeper such topics were created. A request that
+is only to be validated creates nothing and waits for nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from sojourn.kafka.configs import InvalidConfig, Settings
 from sojourn.kafka.controller import METADATA
@@ -88,16 +89,17 @@ def _answer_when_led(
 ) -> None:
     """Answer now or when there are leaders."""
     created = [result for result in results if result.topic is not None]
-    timeout_ms = milliseconds(request.timeout)
     if not created:
         answer()
-    elif timeout_ms <= 0:
-        for result in created:
-            result.fail(ErrorCode.request_timed_out, "created, but there was no time to wait")
-        answer()
     else:
+        timeout_ms = milliseconds(request.timeout)
         waiting = DelayedTopics(timeout_ms, context.broker, created, answer)
         context.broker.cluster.purgatories.topic.try_complete_else_watch(waiting, [METADATA])
+
+
+def _is_late(request: Any) -> bool:
+    """Whether the request's time is up before it begins."""
+    return milliseconds(request.timeout) <= 0
 
 
 class _Throttle:
@@ -132,13 +134,21 @@ def create_topics(request: Any, reply: Reply, context: Context) -> None:
         if count > 1:
             result.fail(ErrorCode.invalid_request, "Duplicate topic name.")
             continue
+        if _is_late(request):
+            result.fail(ErrorCode.request_timed_out)
+            continue
         asked = next(topic for topic in request.topics if topic.name == name)
         try:
             _check_topic(asked, controller, result)
             if not request.validate_only:
                 throttle.take(len(result.assignment))
                 assert result.settings is not None
-                result.topic = controller.add_topic(name, result.assignment, result.settings)
+                result.topic = controller.add_topic(
+                    name,
+                    result.assignment,
+                    result.settings,
+                    delay_ms=context.broker.cluster.metadata_delay_ms,
+                )
         except Refused as refused:
             result.fail(refused.code, refused.reason)
 
@@ -161,12 +171,12 @@ def _check_topic(asked: Any, controller: Controller, result: Result) -> None:
         raise Refused(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {fault}")
     if name in controller.topics:
         raise Refused(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
-    for other in controller.topics:
-        if other.replace(".", "_") == name.replace(".", "_"):
-            raise Refused(
-                ErrorCode.invalid_topic_exception,
-                f"Topic '{name}' collides with existing topic: {other}",
-            )
+    other = controller.collides_with(name)
+    if other is not None:
+        raise Refused(
+            ErrorCode.invalid_topic_exception,
+            f"Topic '{name}' collides with existing topic: {other}",
+        )
     if asked.assignments:
         if asked.num_partitions != -1 or asked.replication_factor != -1:
             raise Refused(
@@ -225,10 +235,15 @@ def _created_fields(result: Result) -> dict[str, Any]:
         "name": result.name,
         "error_code": result.error,
         "error_message": result.message,
-        "topic_id": result.topic.id if result.topic else _NO_ID,
+        "topic_id": _NO_ID,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "configs": [],
     }
     if result.settings is not None and result.error is ErrorCode.none:
         fields |= {
+            # Of what is only validated too: the one that it might have had.
+            "topic_id": result.topic.id if result.topic else uuid4(),
             "num_partitions": len(result.assignment),
             "replication_factor": len(result.assignment[0]),
             "configs": [
@@ -259,13 +274,15 @@ def create_partitions(request: Any, reply: Reply, context: Context) -> None:
         try:
             if names[asked.name] > 1:
                 raise Refused(ErrorCode.invalid_request, "Duplicate topic in request.")
+            if _is_late(request):
+                raise Refused(ErrorCode.request_timed_out)
             topic = _check_more(asked, controller, result)
             if not request.validate_only:
                 throttle.take(len(result.assignment))
                 controller.add_partitions(topic, result.assignment)
                 result.topic = topic
         except Refused as refused:
-            result.fail(refused.code, refused.reason)
+            result.fail(refused.code, refused.reason or None)
 
     def answer() -> None:
         reply(
@@ -288,9 +305,7 @@ def create_partitions(request: Any, reply: Reply, context: Context) -> None:
 def _check_more(asked: Any, controller: Controller, result: Result) -> Topic:
     topic = controller.topics.get(asked.name)
     if topic is None:
-        raise Refused(
-            ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
-        )
+        raise Refused(ErrorCode.unknown_topic_or_partition)
     more = asked.count - len(topic.partitions)
     if more <= 0:
         raise Refused(
@@ -325,20 +340,30 @@ def delete_topics(request: Any, reply: Reply, context: Context) -> None:
         asked = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
         asked = [(name, None) for name in request.topic_names]
+    times = Counter(asked)
     responses = []
-    for name, topic_id in asked:
+    for name, topic_id in times:
         fields: dict[str, Any] = {"name": name, "topic_id": topic_id or _NO_ID}
         try:
+            if not cluster.settings.flag("delete.topic.enable"):
+                if context.api_version < _SAYS_DISABLED:
+                    raise Refused(ErrorCode.invalid_request)
+                raise Refused(ErrorCode.topic_deletion_disabled)
+            if times[name, topic_id] > 1:
+                raise Refused(ErrorCode.invalid_request, "Duplicate topic name.")
+            if _is_late(request):
+                raise Refused(ErrorCode.request_timed_out)
             topic = _named(controller, name, topic_id)
             fields |= {"name": topic.name, "topic_id": topic.id}
-            if not cluster.settings.flag("delete.topic.enable"):
-                raise Refused(ErrorCode.topic_deletion_disabled, "Topic deletion is disabled.")
             throttle.take(len(topic.partitions))
             controller.delete_topic(topic)
         except Refused as refused:
-            fields |= {"error_code": refused.code, "error_message": refused.reason}
+            fields |= {"error_code": refused.code, "error_message": refused.reason or None}
         responses.append(fields)
     reply({"throttle_time": throttle.ms, "responses": responses})
+
+
+_SAYS_DISABLED = 3  # from this version on there is a code for it
 
 
 def _named(controller: Controller, name: str | None, topic_id: UUID | None) -> Topic:
@@ -349,7 +374,9 @@ def _named(controller: Controller, name: str | None, topic_id: UUID | None) -> T
         if found is None:
             raise Refused(ErrorCode.unknown_topic_id, "This server does not host this topic ID.")
         return found
-    found = controller.topics.get(name or "")
+    if name is None:
+        raise Refused(ErrorCode.invalid_request, "a topic by neither name nor id")
+    found = controller.topics.get(name)
     if found is None:
         raise Refused(
             ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."

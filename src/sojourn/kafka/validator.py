@@ -6,8 +6,7 @@ since that costs time for each of them:
     compressed                          they are decompressed: broken ones are refused
     the topic has another codec         they are compressed anew
     the topic is compacted              each needs a key
-    a time is outside what the topic    which records that are
-      allows, by the header
+    the topic bounds their times        from below; above, the header has the latest
 
 Kafka looks at every record: it also refuses a batch whose checksum is right and whose records are
 garbage, which only a broken client writes.
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from sojourn.kafka.configs import Settings
 
 _NO_TIME = -1
+_EVER = 2**63 - 1
 
 
 def validated(batch: Batch, settings: Settings, now_ms: int) -> Batch:
@@ -76,10 +76,10 @@ def _check_records(batch: Batch, records: bytes, settings: Settings, now_ms: int
         )
     if batch.attributes & APPEND_TIME or settings.text("message.timestamp.type") != "CreateTime":
         return
-    earliest = now_ms - settings.number("message.timestamp.before.max.ms")
+    before_ms = settings.number("message.timestamp.before.max.ms")
+    earliest = now_ms - before_ms
     latest = now_ms + settings.number("message.timestamp.after.max.ms")
-    low, high = sorted((batch.base_timestamp, batch.max_timestamp))
-    if low < earliest or high > latest:
+    if before_ms < _EVER or batch.max_timestamp > latest:
         outside = [
             number
             for number, (_, time_ms, _) in enumerate(each_record(batch, records))

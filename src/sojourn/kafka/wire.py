@@ -74,6 +74,8 @@ VERSIONS: Mapping[str, tuple[int, int]] = {
 
 API_KEYS: Mapping[str, int] = {name: key for key, name in api_key_map.items()}
 
+_SASL = (API_KEYS["sasl_handshake"], API_KEYS["sasl_authenticate"])
+
 _START = struct.Struct(">hhi")
 
 
@@ -152,7 +154,9 @@ def read_request(frame: bytes) -> Request:
     key, version, correlation_id = _START.unpack_from(frame)
     name = api_key_map.get(key)
     if name is None or name not in VERSIONS:
-        raise BadFrame(f"API key {key} is not served")
+        known = f" ({name})" if name else ""
+        hint = "; it looks like SASL, use security.protocol=PLAINTEXT" if key in _SASL else ""
+        raise BadFrame(f"API key {key}{known} is not served{hint}")
     low, high = VERSIONS[name]
     if not low <= version <= high:
         raise UnknownVersion(name, version, correlation_id)

@@ -9,7 +9,7 @@ from kafka_conformance.scenarios.scenario import scenario, versions
 from kafka_conformance.world import World
 
 
-def _commit(group: str, offset: int = 5, *, generation: int = -1, **more: Any) -> dict[str, Any]:
+def commit(group: str, offset: int = 5, *, generation: int = -1, **more: Any) -> dict[str, Any]:
     rows = [
         {
             "partition_index": index,
@@ -36,27 +36,27 @@ def offset_commits(world: World) -> None:
         group = f"g{version}"
         member = member_of(world, group)
         for step, fields in {
-            "alone": _commit(f"alone{version}"),
-            "alone, two partitions": _commit(f"alone{version}", partitions=(0, 1)),
-            "null metadata": _commit(f"alone{version}", metadata=None),
-            "a negative offset": _commit(f"alone{version}", -1),
-            "an unknown partition": _commit(f"alone{version}", partitions=(0, 9)),
-            "an unknown topic": _commit(f"alone{version}", topic="u"),
-            "metadata too long": _commit(f"alone{version}", metadata="x" * 5_000),
-            "alone with a member": _commit(f"alone{version}", member_id="nobody"),
-            "a generation of no group": _commit(f"none{version}", generation=1, member_id="x"),
-            "no group": _commit(""),
-            "a member": _commit(group, generation=1, member_id=member),
-            "an old generation": _commit(group, generation=0, member_id=member),
-            "a generation to come": _commit(group, generation=2, member_id=member),
-            "an unknown member": _commit(group, generation=1, member_id="nobody"),
-            "a stranger": _commit(group),
-            "a member without generation": _commit(group, member_id=member),
-            "nothing": {**_commit(group, generation=1, member_id=member), "topics": []},
+            "alone": commit(f"alone{version}"),
+            "alone, two partitions": commit(f"alone{version}", partitions=(0, 1)),
+            "null metadata": commit(f"alone{version}", metadata=None),
+            "a negative offset": commit(f"alone{version}", -1),
+            "an unknown partition": commit(f"alone{version}", partitions=(0, 9)),
+            "an unknown topic": commit(f"alone{version}", topic="u"),
+            "metadata too long": commit(f"alone{version}", metadata="x" * 5_000),
+            "alone with a member": commit(f"alone{version}", member_id="nobody"),
+            "a generation of no group": commit(f"none{version}", generation=1, member_id="x"),
+            "no group": commit(""),
+            "a member": commit(group, generation=1, member_id=member),
+            "an old generation": commit(group, generation=0, member_id=member),
+            "a generation to come": commit(group, generation=2, member_id=member),
+            "an unknown member": commit(group, generation=1, member_id="nobody"),
+            "a stranger": commit(group),
+            "a member without generation": commit(group, member_id=member),
+            "nothing": {**commit(group, generation=1, member_id=member), "topics": []},
         }.items():
             world.ask(step, "offset_commit", version, **fields)
         if version >= 7:
-            static = _commit(group, generation=1, member_id=member, group_instance_id="i")
+            static = commit(group, generation=1, member_id=member, group_instance_id="i")
             world.ask("an unknown instance", "offset_commit", version, **static)
 
 
@@ -65,7 +65,7 @@ def offset_fetches(world: World) -> None:
     world.coordinator()
     world.topic("t", partitions=2)
     exchange = world.exchange(1, "setup")
-    answer = exchange.ask("offset_commit", 7, **_commit("g", partitions=(0,)))
+    answer = exchange.ask("offset_commit", 7, **commit("g", partitions=(0,)))
     assert answer["topics"][0]["partitions"][0]["error_code"] == 0
     for version in versions("offset_fetch"):
 
@@ -101,7 +101,7 @@ def offset_deletes(world: World) -> None:
     world.topic("t", partitions=2)
     member_of(world, "read")
     for group in ("g", "h"):
-        world.exchange(1, "setup").ask("offset_commit", 7, **_commit(group))
+        world.exchange(1, "setup").ask("offset_commit", 7, **commit(group))
 
     def deleted(group: str, topic: str, *indices: int) -> dict[str, Any]:
         rows = [{"partition_index": index} for index in indices]

@@ -8,7 +8,7 @@ from kafka_conformance.world import World
 _NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
-@scenario()
+@scenario(config={"auto.create.topics.enable": "false"})
 def metadata(world: World) -> None:
     topic_id = world.topic("t", partitions=2)
     for version in versions("metadata"):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sojourn.kafka.broker import Context, Handler, Reply
 
 _GROUP, _TRANSACTION = 0, 1
+_SEVERAL = 4  # from this version on several coordinators can be asked for
 _NOT_ASKED = -(2**31)
 _ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8  # read, delete, describe
 
@@ -62,20 +63,22 @@ class GroupApis:
 
     def _found(self, key: str, key_type: int, context: Context) -> Fields:
         broker = context.broker.cluster.coordinator(key)
-        error, message = ErrorCode.none, None
+        error = ErrorCode.none
+        message = "" if context.api_version >= _SEVERAL else "NONE"
         if key_type != _GROUP:
-            # There are no transactions here; a client that asks for them should stop, not retry.
             error = ErrorCode.invalid_request
+            if key_type == _TRANSACTION:
+                # There are none here. This code has clients stop at once, with the reason;
+                # after others librdkafka asks again until its own time is up.
+                error = ErrorCode.transactional_id_authorization_failed
             kind = "a transaction" if key_type == _TRANSACTION else f"type {key_type}"
             message = f"this cluster coordinates groups of consumers, and not {kind}"
-        elif not key:
-            error, message = ErrorCode.invalid_group_id, "the group id is empty"
         elif broker is None:
             error, message = ErrorCode.coordinator_not_available, "no broker is alive"
         if error is not ErrorCode.none or broker is None:
             where: Fields = {"node_id": -1, "host": "", "port": -1}
         else:
-            where = {"node_id": broker.id, "host": broker.host, "port": broker.port}
+            where = {name: broker.endpoint(context)[name] for name in ("node_id", "host", "port")}
         return {"key": key, "error_code": error, "error_message": message, **where}
 
     # Members.
@@ -205,6 +208,7 @@ class GroupApis:
                 one.committed_offset,
                 getattr(one, "committed_leader_epoch", -1),
                 one.committed_metadata or "",
+                context.broker.cluster.now_ms(),
             )
             for topic, one in asked
             if _exists(context, topic, one.partition_index)
@@ -363,7 +367,7 @@ def _partitions(topics: Iterable[Any]) -> list[tuple[str, Any]]:
 
 
 def _exists(context: Context, topic: str, partition: int) -> bool:
-    return context.broker.cluster.controller.partition(topic, partition) is not None
+    return context.broker.knowledge.partition(topic, partition) is not None
 
 
 def _per_topic(

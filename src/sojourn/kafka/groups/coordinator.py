@@ -79,6 +79,7 @@ class GroupCoordinator:
         config: GroupConfig | None = None,
         ledger: Ledger | None = None,
         agenda: Agenda | None = None,
+        now_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         self.rebalances = rebalances
         self.heartbeats = heartbeats
@@ -87,6 +88,7 @@ class GroupCoordinator:
         self.agenda = Agenda() if agenda is None else agenda
         self.groups: dict[str, Group] = {}
         self._is_mine = is_mine
+        self._now_ms = now_ms
 
     # Join.
 
@@ -283,6 +285,7 @@ class GroupCoordinator:
                 self.watch_rebalance(DelayedJoin(self, group, timeout_ms))
                 return
             group.begin_generation()
+            group.empty_since_ms = None if group.members else self._now_ms()
             if not group.members:
                 self.ledger.groups[group.group_id] = group.stored()
                 return
@@ -466,6 +469,34 @@ class GroupCoordinator:
             self.ledger.forget_group(group_id)
             return ErrorCode.none
 
+    def expire(self, keep_ms: int) -> None:
+        """Forget offsets that were kept for so long, and groups that have nothing left.
+
+        A group's offsets are kept from when its last member went; those of a group that never
+        had one, and of topics that its members do not read, from their commit.
+        """
+        with self.agenda:
+            before_ms = self._now_ms() - keep_ms
+            for group in list(self.groups.values()):
+                is_empty = group.state is State.EMPTY
+                for (topic, partition), committed in list(
+                    self.ledger.offsets(group.group_id).items()
+                ):
+                    since_ms = committed.committed_ms
+                    if is_empty and group.empty_since_ms is not None:
+                        since_ms = group.empty_since_ms
+                    elif not is_empty and group.reads(topic):
+                        continue
+                    if since_ms <= before_ms:
+                        self.ledger.forget(group.group_id, topic, partition)
+                if (
+                    is_empty
+                    and not group.pending_members
+                    and not self.ledger.offsets(group.group_id)
+                ):
+                    self._bury(group, ErrorCode.unknown_member_id)
+                    self.ledger.forget_group(group.group_id)
+
     def give_up(self) -> None:
         """Brokers came or went: let go of the groups that are not ours any more."""
         with self.agenda:
@@ -484,6 +515,8 @@ class GroupCoordinator:
         stored = self.ledger.groups.get(group_id)
         group = Group(group_id) if stored is None else Group.restored(stored)
         self.groups[group_id] = group
+        if group.protocol_type and not group.members:
+            group.empty_since_ms = self._now_ms()
         for member in group.members.values():
             self._expect_heartbeat(group, member)
 

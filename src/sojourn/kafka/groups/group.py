@@ -93,6 +93,8 @@ class Group:
     pending_members: set[str] = field(default_factory=set)
     #: Members of this generation that have not asked for their assignment.
     pending_syncs: set[str] = field(default_factory=set)
+    #: Since when nobody has been in it, on the cluster's clock; None if somebody is, or never was.
+    empty_since_ms: int | None = None
     #: What its consumers read; None if that cannot be told.
     topics: frozenset[str] | None = None
 

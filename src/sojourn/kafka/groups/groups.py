@@ -34,6 +34,7 @@ class Groups(Mapping[str, Group]):
             config=GroupConfig.of(broker.settings.number),
             ledger=self.ledger,
             agenda=self._cluster.agenda,
+            now_ms=self._cluster.now_ms,
         )
         return GroupApis(coordinator).handlers()
 
@@ -44,6 +45,12 @@ class Groups(Mapping[str, Group]):
                 coordinator.give_up()
             for coordinator in self._coordinators.values():
                 coordinator.take_over()
+
+    def expire(self) -> None:
+        """Forget offsets that were kept for `offsets.retention.minutes`."""
+        keep_ms = self._cluster.settings.number("offsets.retention.minutes") * 60_000
+        for coordinator in self._coordinators.values():
+            coordinator.expire(keep_ms)
 
     def forget_topic(self, topic: str) -> None:
         """A topic was deleted, and with it how far anybody had read it."""

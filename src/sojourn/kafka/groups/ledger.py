@@ -17,6 +17,7 @@ class Committed:
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
+    committed_ms: int = 0  # on the cluster's clock
 
 
 class Ledger:
