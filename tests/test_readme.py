@@ -24,6 +24,7 @@ import sojourn.history
 import sojourn.kafka
 import sojourn.metrics
 import sojourn.replay
+import sojourn.service
 import sojourn.spark
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ def sections() -> dict[str, str]:
         sojourn.durable,
         sojourn.errors,
         sojourn.history,
+        sojourn.service,
         sojourn.metrics,
         sojourn.replay,
         sojourn.spark,
