@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from service_harness import Running, running, until
 
+from sojourn import ManualClock
+from sojourn.durable import Purgatory
 from sojourn.errors import BadFile, OutOfRange
 from sojourn.service.webhooks import AllowList, Webhook, Webhooks, sign
 
@@ -222,6 +224,29 @@ def test_a_url_that_is_no_longer_allowed_is_not_posted_to(
         until(lambda: state(served)["webhook"]["status"] == "blocked", "a refusal")
         assert "allow" in state(served)["webhook"]["last_error"]
     assert receiver.posts == []
+
+
+def test_a_webhook_that_was_away_too_long_goes_on_behind_what_is_gone(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    clock = ManualClock()
+    with (
+        Purgatory(tmp_path / "waits.db", clock=clock, retention_ms=1000) as purgatory,
+        hooked(tmp_path, receiver, purgatory=purgatory) as served,
+    ):
+        hook(served, receiver)
+        served.end("a")
+        until(lambda: state(served)["position"] == 1, "the position")
+        receiver.answer = lambda _: 503
+        served.end("b", "c")
+        clock.advance(5000)
+        served.end("d")
+        served.end("e")
+        receiver.answer = lambda _: 204
+        told = until(lambda: (s := state(served))["behind"] == 0 and s, "the end of the feed")
+        assert told["webhook"]["missed"] >= 2
+        assert receiver.taken[-1] == 5
+        assert receiver.taken == sorted(set(receiver.taken))
 
 
 def test_posts_at_once_are_bounded(tmp_path: Path, receiver: Receiver) -> None:
