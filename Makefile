@@ -50,6 +50,8 @@ check: setup
 bench: setup
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.durable
+	$(BIN)/python -m benchmarks.service
 
 nightly: setup
 	$(BIN)/python -m pytest -m nightly

@@ -2,7 +2,8 @@
 
 `sojourn serve` in a process of its own, and this one sends to it over loopback, by raw HTTP/1.1 on
 asyncio, so that the load costs less than the service. Beside it, in the same run and on the same
-disk, Redis with appendfsync always, which is asked for less: ZADD of an id and its deadline.
+disk, Redis, beanstalkd and PostgreSQL where they are installed (durable_servers.py). They are
+asked for less: an id and a deadline, nothing to wait for.
 
     batches    8 connections, 100 operations a request
     singles    64 connections, an operation a request
@@ -22,8 +23,6 @@ import asyncio
 import contextlib
 import os
 import re
-import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -34,6 +33,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks import durable_servers
 from sojourn import compiled
 
 BATCH = 100
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the data is; a disk, not /dev/shm")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each part; default 5")
     parser.add_argument("--only", choices=PARTS, action="append", help="default all")
-    parser.add_argument("--without-redis", action="store_true")
+    parser.add_argument("--alone", action="store_true", help="nothing beside it")
     options = parser.parse_args()
     parts = options.only or list(PARTS)
     print(f"{'compiled' if compiled else 'interpreted'}, {os.cpu_count()} processors")
@@ -70,11 +70,13 @@ def main() -> None:
         if "idle" in parts:
             with served(Path(folder) / "idle") as service:
                 idle(service, options.seconds, Path(folder))
-        if not options.without_redis:
-            with redis(Path(folder) / "redis") as store:
+        for server_of in [] if options.alone else durable_servers.available():
+            own = Path(folder) / server_of.__name__
+            own.mkdir()
+            with server_of(own) as server:  # type: ignore[attr-defined]
                 for part in ("batches", "singles"):
-                    if store is not None and part in parts:
-                        measure_redis(part, store, options.seconds)
+                    if part in parts:
+                        measure_beside(part, server, options.seconds)
         sync_cost(Path(folder) / "sync")
 
 
@@ -95,7 +97,7 @@ class Target(NamedTuple):
         return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-# The servers.
+# The service.
 
 
 @contextlib.contextmanager
@@ -115,46 +117,6 @@ def served(folder: Path) -> Iterator[Target]:
         finally:
             process.terminate()
             process.wait(30)
-
-
-@contextlib.contextmanager
-def redis(folder: Path) -> Iterator[Target | None]:
-    """redis-server that syncs before it answers; None where it is not installed."""
-    program = shutil.which("redis-server")
-    if program is None:
-        print("redis-server is not installed, so there is nothing beside")
-        yield None
-        return
-    folder.mkdir()
-    port = free_port()
-    settings = f"--port {port} --bind 127.0.0.1 --appendonly yes --appendfsync always"
-    command = [program, *settings.split(), "--save", "", "--dir", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        try:
-            await_port(port)
-            yield Target(port, process.pid)
-        finally:
-            process.terminate()
-            process.wait(30)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def await_port(port: int) -> None:
-    until = time.monotonic() + 30
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.01)
 
 
 # Requests.
@@ -185,19 +147,6 @@ def submissions(name: str, rows: int) -> Iterator[bytes]:
     while True:
         some = [operation(f"{name}-{m}", m) for m in range(n, n + rows)]
         yield post("/v1/operations", b"[" + b",".join(some) + b"]" if rows > 1 else some[0])
-        n += rows
-
-
-def zadds(name: str, rows: int) -> Iterator[bytes]:
-    """Pipelines of ZADD, so many commands each."""
-    n = 0
-    while True:
-        parts = []
-        for m in range(n, n + rows):
-            id, deadline = f"{name}-{m}".encode(), b"%d" % (time.time_ns() // 1_000_000 + _HOUR_MS)
-            words = (b"ZADD", b"waits", deadline, id)
-            parts.append(b"*4\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in words))
-        yield b"".join(parts)
         n += rows
 
 
@@ -266,17 +215,6 @@ def http_answer(rows: int) -> Callable[[bytes], bool]:
     return answered
 
 
-def redis_answer(rows: int) -> Callable[[bytes], bool]:
-    def answered(buffer: bytes) -> bool:
-        if buffer.count(b"\r\n") < rows:
-            return False
-        if buffer != b":1\r\n" * rows:
-            raise AssertionError(buffer[:500].decode(errors="replace"))
-        return True
-
-    return answered
-
-
 async def load(
     port: int,
     streams: list[Iterator[bytes]],
@@ -320,32 +258,32 @@ def measure(part: str, service: Target, seconds: float) -> None:
         ahead(submissions(f"{part}-{n}", rows), rows, connections, seconds)
         for n in range(connections)
     ]
-    run_load("sojourn serve", service, streams, http_answer(rows), rows, seconds)
+    run_load(service, streams, http_answer(rows), rows, seconds)
 
 
-def measure_redis(part: str, store: Target, seconds: float) -> None:
+def measure_beside(part: str, server: durable_servers.Server, seconds: float) -> None:
     rows, connections = shape(part)
-    streams = [
-        ahead(zadds(f"{part}-{n}", rows), rows, connections, seconds) for n in range(connections)
-    ]
-    run_load("redis, ZADD", store, streams, redis_answer(rows), rows, seconds)
+    count, took_s, took_ms = durable_servers.run(server, connections, rows, seconds)
+    print(
+        f"{server.name}, {connections} connections, {rows} a request: {count / took_s:,.0f} "
+        f"operations/s; a request p50 {at(took_ms, 50):.1f} ms, p99 {at(took_ms, 99):.1f} ms"
+    )
 
 
 def run_load(
-    name: str,
-    target: Target,
+    service: Target,
     streams: list[Iterator[bytes]],
     answered: Callable[[bytes], bool],
     rows: int,
     seconds: float,
 ) -> None:
-    before_s, ours_s = target.processor_s(), time.process_time()
-    took_s, took_ms = asyncio.run(load(target.port, streams, answered, seconds))
-    processor_s = target.processor_s() - before_s
+    before_s, ours_s = service.processor_s(), time.process_time()
+    took_s, took_ms = asyncio.run(load(service.port, streams, answered, seconds))
+    processor_s = service.processor_s() - before_s
     ours_s = time.process_time() - ours_s
     count = len(took_ms) * rows
     print(
-        f"{name}, {len(streams)} connections, {rows} a request: {count / took_s:,.0f} "
+        f"sojourn serve, {len(streams)} connections, {rows} a request: {count / took_s:,.0f} "
         f"operations/s; a request p50 {at(took_ms, 50):.1f} ms, p99 {at(took_ms, 99):.1f} ms; "
         f"{processor_s / count * 1e6:.1f} µs of processor each, {processor_s / took_s:.0%} of one "
         f"(the load: {ours_s / took_s:.0%})"

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from sojourn.durable.backup import backup, sync
 from sojourn.errors import BadFile, NoSuchFile, OutOfRange
 
 _WAITS, _WEBHOOKS = "waits.db", "webhooks.json"  # as sojourn.service names them
@@ -41,6 +40,8 @@ def add_parser(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from sojourn.durable.backup import backup
+
     if args.data.is_dir():
         size = _copy_folder(args.data, args.target, args.compact)
     else:
@@ -50,6 +51,8 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _copy_folder(data: Path, target: Path, compact: bool) -> int:
+    from sojourn.durable.backup import backup, sync
+
     if not (data / _WAITS).is_file():
         raise NoSuchFile(f"{data} has no {_WAITS}; it is not the data of a service")
     if target.exists():

@@ -14,12 +14,13 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from sojourn.cli.answers import say_answers
-from sojourn.durable import Answer
-from sojourn.durable.answers import REFUSED
 from sojourn.errors import BadFile, NoSuchFile, OutOfRange, SojournError, WrongType
+
+if TYPE_CHECKING:
+    from sojourn.durable import Answer
 
 _AT_ONCE = 1_000
 _AHEAD = 10_000  # lines read and not sent
@@ -59,6 +60,9 @@ def send_lines(
     send: Callable[[list[Any]], list[Answer]],
 ) -> int:
     """Send the row that each line means, and say what became of it; the exit status."""
+    from sojourn.durable import Answer
+    from sojourn.durable.answers import REFUSED
+
     refused = 0
     for lines in _batches(args.source, parse):
         answered = iter(send([line.row for line in lines if line.error is None]))
