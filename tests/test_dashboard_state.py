@@ -257,6 +257,25 @@ def test_a_subscriber_that_does_not_move_is_told_with_since_when(world: World) -
     assert (finding["kind"], finding["subscriber"]) == ("behind", "mail")
 
 
+def test_many_who_look_cost_as_much_as_one(world: World) -> None:
+    gathered = 0
+    gather = world.state.gather
+
+    async def counting() -> dict[str, Any]:
+        nonlocal gathered
+        gathered += 1
+        return await gather()
+
+    async def look() -> list[bytes]:
+        return await asyncio.gather(*(world.state.told() for _ in range(50)))
+
+    world.state.gather = counting  # type: ignore[method-assign]
+    told = asyncio.run(look())
+    assert gathered == 1
+    assert len(set(told)) == 1
+    assert msgspec.json.decode(told[0])["waiting"] == 0
+
+
 def test_a_slow_writer_does_not_keep_the_state_waiting(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

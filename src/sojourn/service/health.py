@@ -33,4 +33,4 @@ async def metrics(request: Request) -> Reply:
 
 async def state(request: Request) -> Reply:
     """GET /v1/state: what the dashboard shows."""
-    return json(await request.app.state.service.state.gather())
+    return Reply(200, await request.app.state.service.state.told())

@@ -31,6 +31,7 @@ from sojourn.service.durations import SLICE_MS, SLICES, Durations
 from sojourn.service.late import Late
 from sojourn.service.rates import STEP_MS, Rates
 from sojourn.service.recent import Ended, Recent
+from sojourn.service.replies import encode
 
 if TYPE_CHECKING:
     from sojourn.service.service import Service
@@ -40,9 +41,11 @@ SHOWN_KEYS = 10
 SHOWN_OLDEST = 10
 
 _INSPECT_AGAIN_MS = 2_000
-_INSPECT_SHARE = 50  # an inspection that took t is not repeated for 50 t
+_INSPECT_SHARE = 500  # an inspection that took t is not repeated for 500 t,
+_INSPECT_MOST_MS = 60_000  # or for this long
 _INSPECT_WAIT_S = 1.0
 _ADVISE_AGAIN_S = 10.0
+_TELL_AGAIN_S = 0.5
 _FEW_SUBSCRIBERS = 20  # so few are looked at with every batch, more once a second
 
 
@@ -78,6 +81,8 @@ class State:
         self._advice: dict[str, Advice] = {}
         self._advised_s = -_ADVISE_AGAIN_S
         self._advising: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[bytes] | None = None
+        self._told_s = 0.0
         self._loop = _running_loop()
         self._catching_up = False
         self._remove_listener: Callable[[], None] = purgatory.listen(self.on_news)
@@ -85,8 +90,9 @@ class State:
     def close(self) -> None:
         """Count no more."""
         self._remove_listener()
-        if self._advising is not None:
-            self._advising.cancel()
+        for task in (self._advising, self._telling):
+            if task is not None:
+                task.cancel()
 
     # Counting, on the writer's thread.
 
@@ -135,6 +141,21 @@ class State:
             self._catch_up_later()
 
     # Asking.
+
+    async def told(self) -> bytes:
+        """The numbers as JSON. However many ask, they are gathered twice a second at most."""
+        if self._telling is None or (
+            self._telling.done() and time.monotonic() > self._told_s + _TELL_AGAIN_S
+        ):
+            self._telling = asyncio.get_running_loop().create_task(self._tell())
+            self._telling.add_done_callback(_take_note)
+        return await asyncio.shield(self._telling)
+
+    async def _tell(self) -> bytes:
+        try:
+            return encode(await self.gather())
+        finally:
+            self._told_s = time.monotonic()
 
     async def gather(self) -> dict[str, Any]:
         """All numbers, ready for JSON."""
@@ -210,8 +231,8 @@ class State:
         known = self._inspection
         now_ms = self._service.purgatory.now_ms
         if known is not None:
-            rest_ms = max(_INSPECT_AGAIN_MS, _INSPECT_SHARE * known.took_ms)
-            if now_ms < known.at_ms + rest_ms:
+            rest_ms = min(_INSPECT_SHARE * known.took_ms, _INSPECT_MOST_MS)
+            if now_ms < known.at_ms + max(rest_ms, _INSPECT_AGAIN_MS):
                 return known
         if self._inspecting is None or self._inspecting.done():
             self._inspecting = self._service.purgatory.inspect(self._look_at)
@@ -219,7 +240,7 @@ class State:
         try:
             self._inspection = await asyncio.wait_for(asyncio.shield(running), _INSPECT_WAIT_S)
         except TimeoutError:
-            running.add_done_callback(_forget)
+            running.add_done_callback(_take_note)
         return self._inspection
 
     def _look_at(self, machine: Machine) -> Inspection:
@@ -330,7 +351,7 @@ def _durations(durations: Durations, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _forget(running: asyncio.Future[Inspection]) -> None:
-    """Take note of how a late inspection ended, so that nobody complains of it."""
-    if not running.cancelled():
-        running.exception()
+def _take_note(done: asyncio.Future[Any]) -> None:
+    """Take note of how it ended, so that nobody complains if whoever asked has gone."""
+    if not done.cancelled():
+        done.exception()
