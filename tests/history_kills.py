@@ -69,7 +69,7 @@ def simulate_hour(folder: Path, minutes: int, kills: int, rng: random.Random) ->
     while True:
         process = started("hour", str(folder), f"{rng.random()}", str(minutes))
         if killed < kills:
-            wait_for_notes(process, notes, notes.stat().st_size + rng.randrange(1_000_000))
+            wait_for_notes(process, notes, notes.stat().st_size + rng.randrange(800_000))
         if killed == kills or process.poll() is not None:
             output, _ = process.communicate()
             assert output == "over\n"

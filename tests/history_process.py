@@ -23,7 +23,8 @@ from sojourn import ManualClock, durable, history
 from sojourn.durable import store
 
 START_MS = 1_763_244_000_000
-KEYS = [f"k{n}" for n in range(300)]
+HOT_KEYS = [f"k{n}" for n in range(300)]
+KEYS = [f"k{n}" for n in range(3_000)]  # of the others some are forgotten, and come again
 
 
 class Notes:
@@ -40,12 +41,19 @@ class Notes:
 class Client:
     """Sends random commands, and notes those that were accepted."""
 
-    def __init__(self, waits: durable.Purgatory, notes: Notes, name: str) -> None:
+    def __init__(self, waits: durable.Purgatory, notes: Notes, name: str, step_ms: int) -> None:
         self.waits = waits
         self.notes = notes
         self.name = name
         self.rng = random.Random(name)
         self.numbers = 0
+        self.step_ms = step_ms  # in which keys come one further, about
+
+    def key(self) -> str:
+        return self.rng.choice(HOT_KEYS if self.rng.random() < 0.8 else KEYS)
+
+    def offset(self, ahead: int) -> int:
+        return self.waits.now_ms // self.step_ms + self.rng.randrange(ahead)
 
     def submit(self, count: int) -> None:
         rng = self.rng
@@ -54,7 +62,7 @@ class Client:
             self.numbers += 1
             again = rng.random() < 0.02
             id = f"again-{rng.randrange(500)}" if again else f"{self.name}-{self.numbers}"
-            needs = [(rng.choice(KEYS), rng.randrange(1, 50)) for _ in range(rng.choice([1, 2, 3]))]
+            needs = [(self.key(), self.offset(60)) for _ in range(rng.choice([1, 2, 3]))]
             timeout_ms = rng.choice([5, 50, 500, 5_000, 60_000])
             rows.append((id, needs, timeout_ms, rng.randint(1, len(needs))))
         answers = self.waits.submit_many(rows)
@@ -67,7 +75,7 @@ class Client:
         )
 
     def signal(self, count: int) -> None:
-        rows = [(self.rng.choice(KEYS), self.rng.randrange(1, 60)) for _ in range(count)]
+        rows = [(self.key(), self.offset(40)) for _ in range(count)]
         answers = self.waits.signal_many(rows)
         self.notes.note(
             [
@@ -78,16 +86,16 @@ class Client:
         )
 
     def cancel(self) -> None:
-        id = f"{self.name}-{self.rng.randint(1, self.numbers or 1)}"
+        id = f"{self.name}-{max(1, self.numbers - self.rng.randrange(100))}"
         answer = self.waits.cancel(id)
         if answer.verdict == "accepted":
             self.notes.note([["cancel", id, answer.at_ms]])
 
     def anything(self, count: int) -> None:
         kind = self.rng.random()
-        if kind < 0.5:
+        if kind < 0.4:
             self.submit(count)
-        elif kind < 0.95:
+        elif kind < 0.8:
             self.signal(count)
         else:
             self.cancel()
@@ -105,7 +113,7 @@ def live(folder: Path, seed: str) -> None:
             client.anything(client.rng.choice([1, 5, 50]))
 
     threads = [
-        threading.Thread(target=run, args=(Client(waits, notes, f"{seed}.{n}"),), daemon=True)
+        threading.Thread(target=run, args=(Client(waits, notes, f"{seed}.{n}", 20),), daemon=True)
         for n in range(4)
     ]
     for thread in threads:
@@ -127,7 +135,7 @@ def hour(folder: Path, seed: str, minutes: int) -> None:
     )
     recorder = history.Recorder(waits, folder / "history", part_rows=50_000)
     recorder.start()
-    client = Client(waits, Notes(folder / "notes"), seed)
+    client = Client(waits, Notes(folder / "notes"), seed, 1_000)
     rng = client.rng
     print("ready", flush=True)
     flushed_ms = waits.now_ms
