@@ -8,6 +8,7 @@ tables. By night each engine is tried on at least 100,000 operations, in `make t
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ def traces(share: float) -> dict[str, tuple[Traces, ...]]:
     """What an engine is tried on, by its kind: with a share of 1, at least 100,000 operations."""
 
     def some(count: int, at: int = 0) -> range:
-        return range(at, at + max(1, round(count * share)))
+        return range(at, at + math.ceil(count * share))
 
     # Small ones in which much meets, and a large one.
     everything = (Traces(some(300), 300), Traces(range(1000, 1001), 20_000, span_ms=5000))
