@@ -357,6 +357,51 @@ def test_after_an_interrupt_in_the_middle_of_a_write_the_file_is_opened_again(pa
         assert [outcome.id for outcome in waits.outcomes()] == ["a"]
 
 
+# Checkpoints.
+
+
+def restarts_of_log(path: Path) -> int:
+    """How often SQLite has begun its log anew: a number in the log's head."""
+    head = path.with_name("waits.db-wal").read_bytes()[:32]
+    return int.from_bytes(head[12:16], "big")
+
+
+def test_the_log_begins_anew_while_batches_go_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_CHECKPOINT_PAGES", 20)
+    with Purgatory(path, connect=connect_unsynced) as waits:
+        for n in range(5_000):
+            waits.submit(f"{n}", [("k", 1)], 600_000, payload=b"x" * 3_000)
+            if restarts_of_log(path) >= 3:
+                break
+        assert restarts_of_log(path) >= 3
+        assert path.with_name("waits.db-wal").stat().st_size < 5_000 * 3_000
+        count = len(waits)
+    with Purgatory(path) as waits:
+        assert len(waits) == count == n + 1
+
+
+def test_a_checkpoint_that_fails_is_logged_and_tried_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_CHECKPOINT_PAGES", 5)
+    tries: list[None] = []
+
+    def fail(self: store.Store) -> None:
+        tries.append(None)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(store.Store, "checkpoint", fail)
+    with Purgatory(path, connect=connect_unsynced) as waits:
+        for n in range(5_000):
+            waits.submit(f"{n}", [("k", 1)], 600_000, payload=b"x" * 3_000)
+            if len(tries) >= 3:
+                break
+        assert len(tries) >= 3
+        assert waits.write_error is None
+
+
 # asyncio.
 
 

@@ -16,6 +16,7 @@ from sojourn.durable.shell import NOTHING_MS, Shell
 from sojourn.durable.store import Store
 
 _LONGEST_S = threading.TIMEOUT_MAX
+_MS = 1_000_000  # nanoseconds
 
 
 class Writer:
@@ -51,18 +52,19 @@ class Writer:
         while not self._stopping:
             if shell.has_questions():
                 shell.answer_questions()
-            now_ms = shell.now_ms()
+            now_ns = shell.now_ns()
             due_ms = shell.due_ms()
-            if not shell.has_requests() and now_ms < due_ms:
-                wait_s = _LONGEST_S if due_ms == NOTHING_MS else (due_ms - now_ms) / 1000
+            if not shell.has_requests() and now_ns < due_ms * _MS:
+                wait_s = _LONGEST_S if due_ms == NOTHING_MS else (due_ms * _MS - now_ns) / 1e9
                 self._is_asleep = True
                 # Whoever came before that did not ring.
                 if not (shell.has_requests() or shell.has_questions() or self._stopping):
                     self._bell.acquire(timeout=min(wait_s, _LONGEST_S))
                 self._is_asleep = False
                 continue
-            if now_ms <= shell.machine.time_ms:
-                time.sleep((shell.machine.time_ms + 1 - now_ms) / 1000)
+            earliest_ns = (shell.machine.time_ms + 1) * _MS
+            if now_ns < earliest_ns:
+                time.sleep((earliest_ns - now_ns) / 1e9)
             shell.step()
             if shell.store.is_log_long:
                 self._checkpointer.go_on()
