@@ -11,6 +11,7 @@ import pytest
 import rows_oracle
 from durable_world import WEEK_MS, World, as_row, by_id, connect_unsynced, rows_of
 
+import sojourn
 from sojourn import ManualClock
 from sojourn.durable import store
 from sojourn.durable.machine import Machine
@@ -135,7 +136,7 @@ def cut_often(
 
 
 def test_what_was_told_survives_power_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(5):
+    for seed in range(5 if sojourn.compiled else 1):
         cut_often(tmp_path, monkeypatch, seed, 100)
 
 

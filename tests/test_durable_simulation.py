@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from durable_world import World
 
+import sojourn
 from sojourn.durable import store
 
 if TYPE_CHECKING:
@@ -29,13 +30,14 @@ def simulate(seed: int, operations: int, folder: Path, monkeypatch: pytest.Monke
 def test_outcomes_are_those_of_the_oracle_over_faults_and_restarts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worlds = [simulate(seed, 2_500, tmp_path, monkeypatch) for seed in range(20)]
-    assert sum(world.submissions for world in worlds) >= 50_000
+    count = 20 if sojourn.compiled else 4
+    worlds = [simulate(seed, 2_500, tmp_path, monkeypatch) for seed in range(count)]
+    assert sum(world.submissions for world in worlds) >= 2_500 * count
     # The worlds were not too kind.
-    assert sum(world.restarts for world in worlds) > 100
-    assert sum(world.snapshots for world in worlds) > 100
-    assert sum(world.faults.failed for world in worlds) > 200
-    assert sum(world.refused for world in worlds) > 1_000
+    assert sum(world.restarts for world in worlds) > 5 * count
+    assert sum(world.snapshots for world in worlds) > 5 * count
+    assert sum(world.faults.failed for world in worlds) > 10 * count
+    assert sum(world.refused for world in worlds) > 50 * count
     statuses = {outcome.status for world in worlds for outcome in world.feed}
     assert statuses == {"completed", "expired", "cancelled"}
 
