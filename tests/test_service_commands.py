@@ -286,6 +286,20 @@ def test_a_disk_that_refuses_is_said_with_503_and_reads_go_on(
     assert served.http.get("/readyz").status_code == 200
 
 
+def test_a_file_that_has_to_be_opened_again_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(tmp_path) as served:
+        served.submit("a")
+        served.service.purgatory._shell._fail([], OSError("a batch may be on disk only"))
+        for _ in range(2):
+            answer = served.http.post("/v1/signals", json={"key": "k", "offset": 1})
+            assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
+        assert served.http.get("/readyz").status_code == 503
+        assert served.http.get("/healthz").status_code == 200
+        assert served.http.get("/v1/operations/a").json()["status"] == "waiting"
+
+
 def test_times_are_those_of_the_purgatory(tmp_path: Path) -> None:
     clock = ManualClock()
     with (

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sojourn._log import log
-from sojourn.errors import SojournError
+from sojourn.errors import Closed, SojournError
 from sojourn.service.errors import Refusal, refusal_of
 from sojourn.service.origins import Origins
 
@@ -69,10 +69,11 @@ class Gate:
                 "sojourn.waited" in scope,
             )
 
-    @staticmethod
-    def _refusal(error: Exception, scope: Scope) -> Refusal:
+    def _refusal(self, error: Exception, scope: Scope) -> Refusal:
         if isinstance(error, Refusal):
             return error
+        if isinstance(error, Closed) and not self._service.is_closing:
+            return Refusal(503, "unavailable", str(error), do="start the service again")
         if isinstance(error, SojournError):
             return refusal_of(error)
         if isinstance(error, HTTPException) and error.status_code == 404:

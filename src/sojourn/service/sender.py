@@ -10,13 +10,14 @@ disk answers many requests at once; here the first of them wakes the loop, for a
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from concurrent.futures import Future
 from functools import partial
 
 from sojourn.durable import Answer, Purgatory
 from sojourn.durable.shell import Request
-from sojourn.errors import NotWritten
+from sojourn.errors import Closed, NotWritten
 
 
 class Sender:
@@ -38,7 +39,12 @@ class Sender:
     def send(self, request: Request) -> asyncio.Future[list[Answer]]:
         """Put the request into the next batch; the future has its answers."""
         waiter: asyncio.Future[list[Answer]] = self._loop.create_future()
-        self._purgatory.send(request).add_done_callback(partial(self._on_done, waiter))
+        try:
+            future = self._purgatory.send(request)
+        except Closed as error:  # for good: the file has to be opened again
+            self._refusal = str(error), math.inf
+            raise
+        future.add_done_callback(partial(self._on_done, waiter))
         return waiter
 
     def _on_done(self, waiter: asyncio.Future[list[Answer]], future: Future[list[Answer]]) -> None:
