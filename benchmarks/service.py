@@ -29,6 +29,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -58,7 +59,9 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="nothing beside it")
     options = parser.parse_args()
     parts = options.only or list(PARTS)
-    print(f"{'compiled' if compiled else 'interpreted'}, {os.cpu_count()} processors")
+    parser_in_use = "httptools" if find_spec("httptools") else "h11, for httptools is not installed"
+    build = "compiled" if compiled else "interpreted"
+    print(f"{build}, {os.cpu_count()} processors, HTTP parsed by {parser_in_use}")
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="sojourn-service-") as folder:
         sync_cost(Path(folder) / "sync")
         with served(Path(folder) / "waits") as service:
