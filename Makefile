@@ -52,6 +52,7 @@ bench: setup
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.durable
 	$(BIN)/python -m benchmarks.service
+	$(BIN)/python -m benchmarks.history
 
 nightly: setup
 	$(BIN)/python -m pytest -m nightly

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +17,12 @@ from history_world import World, change, opened, parts, read, remove_first_hour
 from history_world import unsynced as unsynced
 
 from sojourn import ManualClock, cli, history
+from sojourn.cli import entry
 from sojourn.errors import BadFile, NoSuchFile
 from sojourn.history import names as names_file
 from sojourn.history import verification
 from sojourn.history.folder import Folder
 from sojourn.history.stretch import Stretch
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 HOUR_MS = 3_600_000
 START_MS = 1_763_244_000_000  # 2025-11-15T22:00
@@ -464,6 +463,16 @@ def test_the_command_lists_differences_and_exits_with_1(
     assert "… and 1 more" in said.out
     assert "3 differences (local" in said.out
     assert "replaying" in said.err
+
+
+def test_the_commands_on_the_page_are_commands() -> None:
+    page = Path(__file__).parent.parent / "docs" / "history.md"
+    text = page.read_text(encoding="utf-8").replace("\\\n", "")
+    lines = [line for line in text.splitlines() if line.startswith("sojourn ")]
+    assert len(lines) >= 5
+    for line in lines:
+        parsed = entry._parser().parse_args(shlex.split(line, comments=True)[1:])
+        assert callable(parsed.run)
 
 
 def test_the_command_explains_what_it_cannot_read(
