@@ -382,6 +382,22 @@ def test_the_key_that_the_expired_lacked_is_named() -> None:
     assert "lacked" not in finding(counts([5], [25]), different)
 
 
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("order-17/paid", "order-#/paid"),
+        ("mug2", "mug#"),
+        ("order/1a1e1c6e38a-1302/paid", "order/#-#/paid"),
+        ("f47ac10b-58cc-c5a1-a567-0e02b2c3d479/eu", "#/eu"),
+        ("stock/blue", "stock/blue"),
+        ("заказ-7", "заказ-#"),
+        ("", ""),
+    ],
+)
+def test_keys_that_differ_by_numbers_and_ids_are_of_one_kind(key: str, kind: str) -> None:
+    assert findings.kind_of(key) == kind
+
+
 def state(**other: Any) -> dict[str, Any]:
     times = {"last_minute": {"p99_ms": 5.0}}
     return {

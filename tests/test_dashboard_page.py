@@ -360,14 +360,13 @@ def test_the_theme_follows_the_system_until_it_is_chosen(page: Any, served: Runn
     assert ground() == dark
 
 
-@pytest.mark.parametrize("width", [390, 768, 1280, 1600])
-def test_no_width_makes_the_page_scroll_sideways(page: Any, served: Running, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 800})
-    if width == 390:
-        submit(served, "y" * 200, ("z" * 200, 1), **{"class": "c" * 100})
+def test_no_width_makes_the_page_scroll_sideways(page: Any, served: Running) -> None:
+    submit(served, "y" * 200, ("z" * 200, 1), **{"class": "c" * 100})
     show(page, served, f"/#find={'y' * 200}")
     expect(page.locator("#found h2")).to_contain_text("y" * 200)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for width in (390, 700, 768, 1000, 1280, 1600):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_everything_has_a_name_for_those_who_listen(page: Any, served: Running) -> None:

@@ -38,6 +38,10 @@ FULL_SHARE = 0.9
 BEHIND = 1_000
 STUCK_MS = 60_000
 _KEY_SHARE = 0.2  # of the expired, to be named
+_DIGITS = re.compile("[0-9]+")
+_WITH_DIGITS = re.compile("[0-9A-Za-z]*[0-9][0-9A-Za-z]*")
+_UUID = re.compile("[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_ID_LENGTH = 8
 
 
 def expiries(counts: ClassCounts, from_ms: int, sample: Sequence[Ended]) -> dict[str, Any] | None:
@@ -69,7 +73,7 @@ def lacked_key(sample: Iterable[Ended]) -> dict[str, Any] | None:
         if each.lacked:
             expired += 1
             keys.update({key for key, _ in each.lacked})
-            kinds.update({_kind(key) for key, _ in each.lacked})
+            kinds.update({kind_of(key) for key, _ in each.lacked})
     for counted, is_kind in ((keys, False), (kinds, True)):
         for key, count in counted.most_common(1):
             if count >= max(_KEY_SHARE * expired, 2):
@@ -77,9 +81,14 @@ def lacked_key(sample: Iterable[Ended]) -> dict[str, Any] | None:
     return None
 
 
-def _kind(key: str) -> str:
-    """`order-17/paid` and `order-9/paid` are of one kind, `order-#/paid`."""
-    return re.sub(r"[0-9]+", "#", key)
+def kind_of(key: str) -> str:
+    """`order-17/paid` and `order-9/paid` are of one kind, `order-#/paid`; so are random ids."""
+    return _WITH_DIGITS.sub(_masked, _UUID.sub("#", key))
+
+
+def _masked(word: re.Match[str]) -> str:
+    is_id = word[0][0].isdigit() or len(word[0]) >= _ID_LENGTH
+    return "#" if is_id else _DIGITS.sub("#", word[0])
 
 
 def of_service(state: dict[str, Any]) -> list[dict[str, Any]]:

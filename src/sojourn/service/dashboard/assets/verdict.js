@@ -24,7 +24,7 @@ const SENTENCES = {
 function lacked(found) {
   if (!found) return [];
   const name = found.is_kind ? element("code", {}, found.key) : findLink(found.key);
-  const kind = found.is_kind ? " (# is a number)" : "";
+  const kind = found.is_kind ? " (# is a number or an id)" : "";
   return [element("span", {}, `${share(found.expired, found.sampled)} of them lacked `, name, kind)];
 }
 
