@@ -177,7 +177,10 @@ class Recorder:
             with self._bell:
                 self._bell.wait_for(lambda: self._unwritten or self._is_stopping)
                 self._bell.wait_for(
-                    lambda: self._unwritten >= self._limits.rows or self._is_stopping,
+                    lambda: (
+                        self._is_stopping
+                        or (self.error is None and self._unwritten >= self._limits.rows)
+                    ),
                     self._every_s,
                 )
                 if self._is_stopping:
