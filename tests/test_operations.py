@@ -53,14 +53,19 @@ def service(tmp_path: Path) -> Iterator[ServiceThread]:
     thread.close()
 
 
-def test_the_metrics_of_the_alerts_exist(service: ServiceThread) -> None:
-    with Client(service.url) as waits:
+def test_the_metrics_of_the_alerts_exist(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        waits_db = stack.enter_context(durable.Purgatory(tmp_path / "waits.db"))
+        waits_db.keep_journal("history", 0)
+        service = ServiceThread(tmp_path, waits_db)
+        stack.callback(service.close)
+        waits = stack.enter_context(Client(service.url))
         waits.signal("k", 1)
         waits.submit("a", [("k", 1)], HOUR_MS)
         waits.submit("b", [("l", 1)], 0)
         waits.get("b", wait_ms=HOUR_MS)
         waits.subscription("mail").commit(1)
-    text = httpx.get(f"{service.url}/metrics").text
+        text = httpx.get(f"{service.url}/metrics").text
     exported = set(re.findall(r"^(sojourn_\w+)", text, re.MULTILINE))
     declared = set(re.findall(r"^# TYPE (sojourn_\w+)", text, re.MULTILINE))
     named = set(re.findall(r"\bsojourn_\w+", PAGE))
