@@ -1,7 +1,7 @@
 """What must differ between two clusters is made equal; every rule, with its reason.
 
 text      An error's message is prose for people and changes from release to release. Null
-          stays null: whether there is a message is compared.
+          and "" stay: whether there is a message is compared.
 ids       Random or counted up: topics, members, producers, fetch sessions, the cluster. Each
           becomes the n-th of its kind in the scenario, so two that are equal stay equal.
 places    Host, port and directories; which broker is named as the controller, as any may be.
