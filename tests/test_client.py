@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
+import socket
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -457,6 +459,34 @@ def test_connections_are_used_again(threads_world: World) -> None:
             await client.progress("k")  # over another one
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("face", FACES[1:])
+def test_a_reply_that_trickles_does_not_hold_a_call_for_ever(face: str) -> None:
+    stop = threading.Event()
+
+    def trickle(listener: socket.socket) -> None:
+        while not stop.is_set():
+            with contextlib.suppress(OSError):
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(65_536)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
+                    while not stop.wait(0.005):
+                        connection.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.05)
+        thread = threading.Thread(target=trickle, args=(listener,))
+        thread.start()
+        waits = connect(face, f"http://127.0.0.1:{listener.getsockname()[1]}", call_timeout_ms=300)
+        try:
+            with pytest.raises(Unreachable):
+                waits.signal("k", 1)
+        finally:
+            stop.set()
+            thread.join(WAIT_S)
+            waits.close()
 
 
 def test_a_closed_client_says_so() -> None:

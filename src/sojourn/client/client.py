@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -152,15 +153,20 @@ class Client:
             headers=JSON if call.body is not None else None,
             timeout=call.timeout_s,
         )
+        until_s = time.monotonic() + call.timeout_s
         try:
-            response = self._http.send(request)
+            response = self._http.send(request, stream=True)
+            try:
+                body = b"".join(_in_time(response, until_s))
+            finally:
+                response.close()
         except httpx.TransportError as error:
             return NoReply(error)
         except RuntimeError as error:  # httpx's, for a client that was closed
             if not self._closing.is_set():
                 raise
             raise Closed(f"the client of {self._address} was closed") from error
-        return Reply(response.status_code, response.headers, response.content)
+        return Reply(response.status_code, response.headers, body)
 
 
 class Subscription:
@@ -209,6 +215,14 @@ class Subscription:
 
     def __repr__(self) -> str:
         return f"<Subscription {self.name!r} of {self._client!r}>"
+
+
+def _in_time(response: httpx.Response, until_s: float) -> Iterator[bytes]:
+    """The body. httpx's own timeout is for each part of it, and one that trickles never ends."""
+    for part in response.iter_bytes():
+        if time.monotonic() > until_s:
+            raise httpx.ReadTimeout("the reply took too long", request=response.request)
+        yield part
 
 
 JSON = {"content-type": "application/json"}
