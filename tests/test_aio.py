@@ -1167,3 +1167,20 @@ def test_all_but_signals_belong_to_the_thread_of_the_loop() -> None:
             assert (purgatory.watched, purgatory.delayed) == (0, 0)
 
     asyncio.run(main())
+
+
+def test_a_cancelled_task_does_not_stand_in_the_way_of_later_ones() -> None:
+    """Its bucket is still queued when nothing waits; the next task needs an alarm all the same."""
+
+    async def main() -> None:
+        with aio.Timer() as timer:
+            ran = asyncio.Event()
+            first, later = asyncio.Event(), timer.call_later(0.1, never)
+            timer.call_later(0.001, first.set)
+            later.cancel()
+            await first.wait()
+            timer.call_later(0.15, ran.set)
+            async with asyncio.timeout(20):
+                await ran.wait()
+
+    asyncio.run(main())

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from sojourn.timer import Timer
 
 
+_NOTHING_MS = 2**63 - 1  # what the timer says when nothing waits
+
+
 class LoopThread:
     """The running loop, and the thread it runs in."""
 
@@ -133,8 +136,12 @@ class LoopDriver:
             self._alarm = None
         if self._timer.has_ready():
             self._alarm = self._loop.loop.call_soon(self._turn)
-        elif len(self._timer):
-            self._alarm = self._loop.loop.call_at(self._timer.next_ms() / 1000, self._turn)
+        else:
+            # Asked also when nothing waits: buckets that cancels have emptied leave the queue, so
+            # that the next task is the earliest, and wakes us.
+            next_ms = self._timer.next_ms()
+            if next_ms != _NOTHING_MS:
+                self._alarm = self._loop.loop.call_at(next_ms / 1000, self._turn)
 
     def _turn(self) -> None:
         self._alarm = None
