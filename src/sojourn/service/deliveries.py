@@ -78,6 +78,7 @@ class Deliveries:
         self.webhooks.set(name, webhook)
         running = self._running.pop(name, None)
         if running is not None:
+            running.is_replaced = True
             running.stop()
         if webhook is not None:
             self._begin(name)
@@ -132,6 +133,7 @@ class Delivery:
         self._name = name
         self._webhook = webhook
         self._deliveries = deliveries
+        self.is_replaced = False
         self._stopping = asyncio.Event()
         self._status = "idle"
         self._delivered = 0
@@ -237,8 +239,8 @@ class Delivery:
             raise _NotTaken(f"the receiver answered {response.status_code}", min(after_s, 3600))
 
     async def _commit(self, number: int) -> None:
-        if self._service.position(self._name) is None:
-            return  # it was deleted meanwhile
+        if self.is_replaced:
+            return  # or deleted: the position is not ours any more
         await self._service.sender.send(Request(position=(self._name, number)))
 
     async def _wait_and_retry(self, error: Exception) -> None:
