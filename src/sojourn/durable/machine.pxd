@@ -186,6 +186,13 @@ cdef class Machine:
     @cython.locals(entry=KeyProgress)
     cdef KeyProgress _entry(self, str key)
 
+    cpdef list parked(self)
+
+    @cython.locals(
+        size="Py_ssize_t", count="Py_ssize_t", each=Waiting, body=bytes, at="unsigned char *"
+    )
+    cpdef bytes write_parked(self, list waiting)
+
     @cython.locals(entry=KeyProgress)
     cpdef list all_progress(self)
 
@@ -213,7 +220,6 @@ cdef Operation _as_operation(Waiting waiting)
 @cython.locals(submission=Submission)
 cdef Submission _submission_of(Waiting waiting)
 
-cdef object _parked(Waiting waiting)
 cdef object _answer(str verdict, object at_ms, Operation operation)
 cdef object _compared(Submission submission, Operation operation, object at_ms)
 cdef object _expiry(Waiting waiting)

@@ -54,14 +54,17 @@ from sojourn.durable.answers import (
     Answer,
     Operation,
 )
-from sojourn.durable.records import BatchRecord, Parked
+from sojourn.durable.records import BatchRecord, Parked, write_parked
 from sojourn.errors import BadFile, Full, IdTaken
 
 if cython.compiled:
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
     from cython.cimports.cpython.ref import Py_INCREF
     from cython.cimports.cpython.tuple import PyTuple_SET_ITEM
     from cython.cimports.cpython.type import PyType_GenericAlloc
+    from cython.cimports.libc.string import memcpy
     from cython.cimports.sojourn._collector import PyObject_GC_UnTrack
+    from cython.cimports.sojourn.durable._bytes import put
     from cython.cimports.sojourn.durable.answers import new_operation
     from cython.cimports.sojourn.durable.records import Submission, is_same, read_submission
     from cython.cimports.sojourn.forest import Forest
@@ -715,12 +718,38 @@ class Machine:
     # Snapshots, and starting from one.
 
     def parked(self) -> list[Any]:
-        """All that waits, in the order of submission, for `still_parked`."""
-        return list(self._waiting.values())
+        """All that waits, in the order of submission, for `write_parked`."""
+        waiting = list(self._waiting.values())
+        if cython.compiled:
+            PyObject_GC_UnTrack(waiting)  # it leads to nothing else, and is long
+        return waiting
 
-    def still_parked(self, waiting: list[Any]) -> list[Parked]:
-        """Those of `parked` that have not ended since."""
-        return [_parked(each) for each in waiting if not _is_over(each)]
+    def write_parked(self, waiting: list[Any]) -> bytes:
+        """A part of a snapshot: those of `parked` that have not ended since."""
+        if cython.compiled:
+            size = 4
+            count = 0
+            for each_ in waiting:
+                each: Waiting = each_
+                if not each.is_over:
+                    size += 20 + len(each.content)
+                    count += 1
+            body = PyBytes_FromStringAndSize(cython.NULL, size)
+            at = cython.cast("unsigned char *", PyBytes_AS_STRING(body))
+            put(at, count, 4)
+            at += 4
+            for each_ in waiting:
+                each = each_
+                if not each.is_over:
+                    put(at, each.number, 8)
+                    put(at + 8, each.submitted_ms, 8)
+                    put(at + 16, len(each.content), 4)
+                    memcpy(at + 20, PyBytes_AS_STRING(each.content), len(each.content))
+                    at += 20 + len(each.content)
+            return body
+        return write_parked(
+            [(each.number, each.submitted_ms, each.content) for each in waiting if not each.is_over]
+        )
 
     def all_progress(self) -> list[tuple[str, int, int]]:
         """Key, progress and since when it is idle, of all keys that have progress."""
@@ -849,10 +878,6 @@ def _submission_of(waiting: Waiting) -> Submission:
     submission: Submission = read_submission(waiting.content)
     submission.waiting = waiting
     return submission
-
-
-def _parked(waiting: Waiting) -> Parked:
-    return waiting.number, waiting.submitted_ms, waiting.content
 
 
 def _is_over(waiting: Waiting) -> bool:

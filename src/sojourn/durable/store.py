@@ -57,7 +57,6 @@ from sojourn.durable.records import (
     read_parked,
     read_progress,
     write_batch,
-    write_parked,
     write_progress,
 )
 from sojourn.errors import BadFile, Missed, NoSuchFile, SojournError
@@ -66,13 +65,13 @@ APPLICATION = 0x534F4A57  # "SOJW"
 FORMAT = 1
 
 _WAITING, _PROGRESS = 0, 1  # kinds of parts
-_PIECE_OPERATIONS = 5_000
-_PIECE_KEYS = 10_000
-_PIECE_BYTES = 500_000  # about
-_JOURNAL_BYTES_LEAST = 16 << 20  # a snapshot is taken when the journal is longer than that,
+_PIECE_OPERATIONS = 1_000  # a batch has to wait for its piece
+_PIECE_KEYS = 2_000
+_PIECE_BYTES = 200_000  # about
+_JOURNAL_BYTES_LEAST = 32 << 20  # a snapshot is taken when the journal is longer than that,
 _PARTS_REMOVED_AT_ONCE = 8  # and than the snapshot before
 _OUTCOMES_REMOVED_AT_ONCE = 2_000
-_BATCHES_REMOVED_AT_ONCE = 100
+_BATCHES_REMOVED_AT_ONCE = 8  # more than come in
 _IDS_AT_ONCE = 512  # at most 999 variables, which every SQLite takes
 _ROWS_AT_ONCE = 64
 _PAGE_BYTES = 4096
@@ -596,7 +595,7 @@ class Store:
         if keys:
             kind, body = _PROGRESS, write_progress(keys)
         elif operations:
-            kind, body = _WAITING, write_parked(machine.still_parked(operations))
+            kind, body = _WAITING, machine.write_parked(operations)
         else:
             return self._complete_snapshot(header)
         self._writer.execute(
