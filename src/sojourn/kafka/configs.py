@@ -196,6 +196,7 @@ class Settings:
         self.layers = layers
         self.beneath = beneath
         self._found: dict[str, str | None] = {}
+        self._numbers: dict[str, int] = {}
         self._found_at = -1
 
     @property
@@ -219,12 +220,15 @@ class Settings:
     def found(self, name: str) -> str | None:
         """The value in force; None if there is none."""
         if self._found_at != Layer.changes:  # each fetch and each produce looks up several
-            self._found, self._found_at = {}, Layer.changes
+            self._forget()
         try:
             return self._found[name]
         except KeyError:
             value = self._found[name] = self._find(name)
             return value
+
+    def _forget(self) -> None:
+        self._found, self._numbers, self._found_at = {}, {}, Layer.changes
 
     def _find(self, name: str) -> str | None:
         for layer in self.layers:
@@ -246,7 +250,12 @@ class Settings:
         return self.found(name) or ""
 
     def number(self, name: str) -> int:
-        return int(self.text(name))
+        if self._found_at != Layer.changes:
+            self._forget()
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = int(self.text(name))
+        return number
 
     def flag(self, name: str) -> bool:
         return self.text(name) == "true"

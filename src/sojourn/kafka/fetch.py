@@ -134,8 +134,9 @@ class Fetch:
         for asked in known:
             assert asked.partition is not None
             keys.append(asked.partition.key)
-            if not asked.partition.is_led_by(self.broker.id):
+            if not (self.only_leader or asked.partition.is_led_by(self.broker.id)):
                 keys.append((asked.partition.key, self.broker.id))  # what we have replicated
+                asked.partition.read_at.add(self.broker.id)
         self.broker.cluster.purgatories.fetch.try_complete_else_watch(waiting, keys)
         return waiting
 
@@ -150,7 +151,7 @@ class Fetch:
                 return True  # cases A, B, C
             if self._diverging(asked) is not None:
                 return True  # case D
-            log = self._log(partition)
+            log = partition.log if self.only_leader else self._log(partition)
             if self.replica == CONSUMER:
                 upto = log.high_watermark
                 if asked.offset > upto:
@@ -184,8 +185,8 @@ class Fetch:
         return reads
 
     def _log(self, partition: Partition) -> Log:
-        """The log to read: the leader's, or this broker's own."""
-        return partition.log if self.only_leader else partition.logs[self.broker.id]
+        """The log to read where that need not be the leader's: this broker's own."""
+        return partition.logs[self.broker.id]
 
     def _fault(self, asked: Asked) -> ErrorCode:
         """What speaks against reading this at all."""
@@ -203,7 +204,7 @@ class Fetch:
                 return ErrorCode.not_leader_or_follower
         elif self.broker.id not in partition.logs:
             return ErrorCode.not_leader_or_follower
-        log = self._log(partition)
+        log = partition.log if self.only_leader else self._log(partition)
         if not log.start_offset <= asked.offset <= log.end_offset:
             if self.replica != CONSUMER and self._diverging(asked) is not None:
                 return ErrorCode.none
@@ -219,7 +220,9 @@ class Fetch:
     def _diverging(self, asked: Asked) -> tuple[int, int] | None:
         if asked.last_epoch < 0 or asked.partition is None:
             return None
-        epoch, end = self._log(asked.partition).end_of_epoch(asked.last_epoch)
+        partition = asked.partition
+        log = partition.log if self.only_leader else self._log(partition)
+        epoch, end = log.end_of_epoch(asked.last_epoch)
         if epoch < asked.last_epoch or end < asked.offset:
             return epoch, end
         return None
@@ -229,7 +232,7 @@ class Fetch:
         partition = asked.partition
         if partition is None or error is not ErrorCode.none:
             return Read(asked, error)
-        log = self._log(partition)
+        log = partition.log if self.only_leader else self._log(partition)
         diverging = self._diverging(asked)
         if diverging is not None:
             return Read(asked, ErrorCode.none, (), log.high_watermark, log.start_offset, diverging)

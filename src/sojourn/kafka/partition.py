@@ -84,6 +84,7 @@ class Partition:
         self.leader = -1
         self.leader_epoch = -1
         self.leadership: Leadership | None = None  # while somebody leads
+        self.read_at: set[int] = set()  # followers at which consumers have waited
         self.is_deleted = False
         self.logs = {broker_id: Log() for broker_id in replicas}
         self.followers: dict[int, Follower] = {}

@@ -117,7 +117,7 @@ class Fetcher:
                 log.restart(read.start_offset)
             else:
                 log.advance_start(read.start_offset)
-            # For consumers that read here.
-            reading = (self._partition.key, self._broker_id)
-            self._cluster.purgatories.fetch.check_and_complete(reading)
+            if self._broker_id in self._partition.read_at:
+                reading = (self._partition.key, self._broker_id)
+                self._cluster.purgatories.fetch.check_and_complete(reading)
         self._soon(max(wait_ms, self.lag_ms))
