@@ -2,8 +2,9 @@
 
 text      An error's message is prose for people and changes from release to release. Null
           and "" stay: whether there is a message is compared.
-ids       Random or counted up: topics, members, producers, fetch sessions, the cluster. Each
-          becomes the n-th of its kind in the scenario, so two that are equal stay equal.
+ids       Random or counted up: topics, members, producers, fetch sessions, the cluster, the
+          metadata's place in its log. Most become the n-th of their kind in the scenario, so
+          two that are equal stay equal.
 places    Host, port and directories; which broker is named as the controller, as any may be.
 times     Wall time: a number within an hour of now is "now".
 sizes     Bytes of the disk.
@@ -67,6 +68,8 @@ class Normal:
             return "…" if value else value
         if name == "cluster_id":
             return "cluster"
+        if name == "finalized_features_epoch" and value >= 0:
+            return "epoch"
         if name == "controller_id" and value >= 0:
             return "a broker"
         if name in _PLACES:
