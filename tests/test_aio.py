@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import ids
 import pytest
 from quick_loop import run_quickly, step
 
@@ -125,7 +126,7 @@ def test_without_a_timeout_the_wait_lasts_until_there_is_news() -> None:
         ([None, True], True),
         ([None, 0, []], False),  # the time runs out; never one of the empty answers
     ],
-    ids=repr,
+    ids=ids.plain,
 )
 def test_the_wait_gives_what_the_predicate_returned(answers: list[Any], result: Any) -> None:
     async def main() -> Any:
@@ -582,7 +583,7 @@ def test_signals_from_other_threads_reach_the_loop() -> None:
 @pytest.mark.parametrize(
     ("key", "offset", "error"),
     [([], 1, WrongType), ("a", "1", WrongType), ("a", 2**63, OutOfRange)],
-    ids=repr,
+    ids=ids.plain,
 )
 def test_a_signal_that_means_nothing_is_refused_in_the_thread_that_gave_it(
     key: Any, offset: Any, error: type[Exception]
@@ -629,7 +630,7 @@ def test_signals_that_are_no_list_are_refused_in_any_thread() -> None:
         {"requires": 5},
         {"requires": [("a", "b")]},
     ],
-    ids=repr,
+    ids=ids.plain,
 )
 def test_a_wait_for_nothing_or_for_two_things_is_refused(what: dict[str, Any]) -> None:
     async def main() -> None:
@@ -947,7 +948,7 @@ def test_purgatories_share_a_timer() -> None:
     run_quickly(main())
 
 
-@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), "1", [], 1e300], ids=repr)
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), "1", [], 1e300], ids=ids.plain)
 def test_seconds_that_mean_nothing_are_refused(seconds: Any) -> None:
     async def main() -> None:
         async with aio.Purgatory() as purgatory:

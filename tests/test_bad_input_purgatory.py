@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any
 
+import ids
 import pytest
 
 from sojourn import DelayedFuture, DelayedOperation, ManualClock, Purgatory, SojournError, Timer
@@ -22,7 +23,7 @@ def counts(purgatory: Purgatory) -> tuple[int, int, int]:
     return purgatory.watched, purgatory.delayed, len(purgatory.timer)
 
 
-@pytest.mark.parametrize("timeout_ms", [1.5, "5", None, [], 2.0, object()], ids=repr)
+@pytest.mark.parametrize("timeout_ms", [1.5, "5", None, [], 2.0, object()], ids=ids.plain)
 def test_a_timeout_that_is_not_an_integer_is_refused(timeout_ms: Any) -> None:
     with pytest.raises(WrongType, match="timeout_ms must be an integer"):
         DelayedOperation(timeout_ms)
@@ -64,14 +65,14 @@ def test_the_most_negative_timeout_expires_at_once(purgatory: Purgatory) -> None
     assert purgatory.metrics().lateness.mean_ms >= 0
 
 
-@pytest.mark.parametrize("lock", ["lock", 5, object()], ids=repr)
+@pytest.mark.parametrize("lock", ["lock", 5, object()], ids=ids.plain)
 def test_something_that_is_no_lock_is_refused(lock: Any) -> None:
     with pytest.raises(WrongType, match="lock must have acquire"):
         DelayedOperation(5, lock)
 
 
 @pytest.mark.parametrize("verb", ["try_complete_else_watch", "submit"])
-@pytest.mark.parametrize("operation", [None, "op", lambda: True, DelayedOperation], ids=repr)
+@pytest.mark.parametrize("operation", [None, "op", lambda: True, DelayedOperation], ids=ids.plain)
 def test_something_that_is_no_operation_is_refused(
     purgatory: Purgatory, verb: str, operation: Any
 ) -> None:
@@ -80,7 +81,7 @@ def test_something_that_is_no_operation_is_refused(
 
 
 @pytest.mark.parametrize("verb", ["try_complete_else_watch", "submit"])
-@pytest.mark.parametrize("keys", [[], (), set(), {}, iter([])], ids=repr)
+@pytest.mark.parametrize("keys", [[], (), set(), {}, iter([])], ids=ids.plain)
 def test_no_keys_are_refused(purgatory: Purgatory, verb: str, keys: Any) -> None:
     operation = DelayedOperation(5)
     with pytest.raises(OutOfRange, match="keys is empty"):
@@ -89,7 +90,7 @@ def test_no_keys_are_refused(purgatory: Purgatory, verb: str, keys: Any) -> None
 
 
 @pytest.mark.parametrize("verb", ["try_complete_else_watch", "submit"])
-@pytest.mark.parametrize("keys", ["abc", "", b"abc", None, 7, object()], ids=repr)
+@pytest.mark.parametrize("keys", ["abc", "", b"abc", None, 7, object()], ids=ids.plain)
 def test_keys_that_are_no_list_of_keys_are_refused(
     purgatory: Purgatory, verb: str, keys: Any
 ) -> None:
@@ -105,7 +106,7 @@ def test_a_string_for_keys_is_told_how_to_be_one_key(purgatory: Purgatory) -> No
 
 
 @pytest.mark.parametrize("verb", ["try_complete_else_watch", "submit"])
-@pytest.mark.parametrize("key", [[], {}, set(), ([],)], ids=repr)
+@pytest.mark.parametrize("key", [[], {}, set(), ([],)], ids=ids.plain)
 def test_a_key_that_is_not_hashable_is_refused(purgatory: Purgatory, verb: str, key: Any) -> None:
     operation = DelayedOperation(5)
     with pytest.raises(WrongType, match="is not hashable"):
@@ -121,7 +122,7 @@ def test_a_signal_for_a_key_that_is_not_hashable_is_refused(
         getattr(purgatory, verb)([1, 2])
 
 
-@pytest.mark.parametrize("timer", ["timer", 5, object(), ManualClock()], ids=repr)
+@pytest.mark.parametrize("timer", ["timer", 5, object(), ManualClock()], ids=ids.plain)
 def test_something_that_is_no_timer_is_refused(timer: Any) -> None:
     with pytest.raises(WrongType, match=r"timer must be a sojourn\.Timer"):
         Purgatory(timer=timer)

@@ -6,6 +6,7 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import ids
 import numpy as np
 import pytest
 
@@ -51,7 +52,7 @@ PLACES = pytest.mark.parametrize(("name", "take"), MILLISECONDS.values(), ids=MI
 
 
 @PLACES
-@pytest.mark.parametrize("value", NOT_INTEGERS, ids=repr)
+@pytest.mark.parametrize("value", NOT_INTEGERS, ids=ids.plain)
 def test_milliseconds_that_are_no_integer_are_refused(
     name: str, take: Callable[[Any], object], value: object
 ) -> None:
@@ -76,7 +77,7 @@ def test_milliseconds_beyond_all_time_are_refused(
 
 
 @PLACES
-@pytest.mark.parametrize("value", [*INTEGERS, True, False], ids=repr)
+@pytest.mark.parametrize("value", [*INTEGERS, True, False], ids=ids.plain)
 @pytest.mark.usefixtures("caplog")
 def test_milliseconds_of_any_integer_kind_are_taken(
     name: str, take: Callable[[Any], object], value: object
@@ -121,7 +122,7 @@ SHAPED: dict[str, Callable[..., object]] = {
 @pytest.mark.parametrize("make", SHAPED.values(), ids=SHAPED.keys())
 @pytest.mark.parametrize(("name", "least"), [("tick_ms", 1), ("wheel_size", 2)])
 class TestTheShapeOfAWheel:
-    @pytest.mark.parametrize("value", NOT_INTEGERS, ids=repr)
+    @pytest.mark.parametrize("value", NOT_INTEGERS, ids=ids.plain)
     def test_is_refused_if_it_is_no_integer(
         self, make: Callable[..., object], name: str, least: int, value: object
     ) -> None:
@@ -153,7 +154,7 @@ def test_a_wheel_of_one_bucket_is_refused_and_one_of_two_is_not(
 # Tasks.
 
 
-@pytest.mark.parametrize("task", [None, 5, nothing, "task", TimerTask, object()], ids=repr)
+@pytest.mark.parametrize("task", [None, 5, nothing, "task", TimerTask, object()], ids=ids.plain)
 def test_what_is_no_task_is_refused(task: Any) -> None:
     wheel, timer = TimingWheel(), Timer(ManualClock())
     with pytest.raises(WrongType, match=r"task must be a TimerTask, got .*; wrap it: TimerTask"):
@@ -163,7 +164,7 @@ def test_what_is_no_task_is_refused(task: Any) -> None:
     assert (len(wheel), len(timer)) == (0, 0)
 
 
-@pytest.mark.parametrize("run", [5, "run", [], object()], ids=repr)
+@pytest.mark.parametrize("run", [5, "run", [], object()], ids=ids.plain)
 def test_what_cannot_be_called_is_refused(run: Any) -> None:
     with pytest.raises(WrongType, match=r"run must be callable, got .*override run\(\)"):
         TimerTask(5, run)
@@ -229,13 +230,13 @@ def test_a_manual_clock_shows_no_time_beyond_its_limit() -> None:
             ManualClock(beyond_ms)
 
 
-@pytest.mark.parametrize("clock", [5, "clock", object(), nothing, ManualClock], ids=repr)
+@pytest.mark.parametrize("clock", [5, "clock", object(), nothing, ManualClock], ids=ids.plain)
 def test_what_is_no_clock_is_refused(clock: Any) -> None:
     with pytest.raises(WrongType, match="clock must be like SystemClock"):
         Timer(clock)
 
 
-@pytest.mark.parametrize("executor", [5, "executor", nothing, ThreadPoolExecutor], ids=repr)
+@pytest.mark.parametrize("executor", [5, "executor", nothing, ThreadPoolExecutor], ids=ids.plain)
 def test_what_is_no_executor_is_refused(executor: Any) -> None:
     with pytest.raises(WrongType, match="executor must be like"):
         Timer(ManualClock(), executor=executor)
@@ -279,7 +280,7 @@ NOT_ROWS_OF_INTEGERS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("values", NOT_ROWS_OF_INTEGERS, ids=repr)
+@pytest.mark.parametrize("values", NOT_ROWS_OF_INTEGERS, ids=ids.plain)
 def test_what_is_no_row_of_64_bit_integers_is_refused_whole(values: Any) -> None:
     wheel = DeadlineWheel()
     handles = wheel.add_many([5, 7])

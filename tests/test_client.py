@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import ids
 import pytest
 from client_service import WAIT_S, Blocking, ServiceThread
 
@@ -230,7 +231,7 @@ def test_an_operation_comes_back_with_everything_it_had(world: World) -> None:
         {},
         {"a": {"b": [1, None, "c"]}},
     ],
-    ids=repr,
+    ids=ids.plain,
 )
 def test_a_payload_comes_back_as_it_was_given(payload: Any, threads_world: World) -> None:
     id = f"payload {payload!r:.100}"

@@ -11,6 +11,7 @@ import weakref
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import ids
 import pytest
 
 from sojourn import DelayedFuture, DelayedOperation, ManualClock, Purgatory, aio
@@ -292,7 +293,7 @@ def test_futures_that_others_settle_can_be_left_alone_altogether(
     assert promise.result(timeout=0) == 1
 
 
-@pytest.mark.parametrize("futures", [None, 5, "ab", [None], [Future], Future()], ids=repr)
+@pytest.mark.parametrize("futures", [None, 5, "ab", [None], [Future], Future()], ids=ids.plain)
 def test_what_is_not_a_list_of_futures_is_refused(futures: Any) -> None:
     with pytest.raises(WrongType, match="futures must be"):
         DelayedFuture(futures, 5)
@@ -303,7 +304,7 @@ def test_an_on_done_that_cannot_be_called_is_refused() -> None:
         DelayedFuture([], 5, on_done=True)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("purgatory", [None, "here", ManualClock()], ids=repr)
+@pytest.mark.parametrize("purgatory", [None, "here", ManualClock()], ids=ids.plain)
 def test_what_is_not_a_purgatory_is_refused(purgatory: Any) -> None:
     with pytest.raises(WrongType, match="purgatory must be"):
         DelayedFuture([], 5).watch_in(purgatory)

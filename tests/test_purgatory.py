@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 
+import ids
 import pytest
 
 from sojourn import DelayedOperation, ManualClock, Purgatory, SojournError, Timer
@@ -262,7 +263,7 @@ def test_a_submission_to_a_closed_purgatory_leaves_the_first_future_alone(
         float("nan"),
         2**200,
     ],
-    ids=repr,
+    ids=ids.plain,
 )
 def test_any_hashable_is_a_key(purgatory: Purgatory, key: Hashable) -> None:
     operation = Waits()
@@ -300,7 +301,7 @@ def test_keys_that_collide_are_kept_apart(purgatory: Purgatory) -> None:
         [1, 1.0, True, 2],
         [TopicPartition("t", 1), TopicPartition("t", 1)],
     ],
-    ids=repr,
+    ids=ids.plain,
 )
 def test_the_same_key_twice_counts_once(purgatory: Purgatory, keys: list[Hashable]) -> None:
     operation = Waits()
