@@ -25,6 +25,11 @@ class RawClient:
     def send(self, name: str, version: int, **fields: Any) -> None:
         """Send a request, and do not wait for the answer."""
         schema: Any = load_request_schema(API_KEYS[name], version)
+        self.send_entity(name, version, build(schema, fields))
+
+    def send_entity(self, name: str, version: int, request: Any) -> None:
+        """Send a request that is made already."""
+        schema: Any = type(request)
         header: Any = schema.__header_schema__
         values = {
             "request_api_key": API_KEYS[name],
@@ -34,7 +39,7 @@ class RawClient:
         }
         buffer = io.BytesIO()
         entity_writer(header)(buffer, build(header, values))
-        entity_writer(schema)(buffer, build(schema, fields))
+        entity_writer(schema)(buffer, request)
         frame = buffer.getvalue()
         self._asked.append((name, version))
         self._socket.sendall(len(frame).to_bytes(4, "big") + frame)

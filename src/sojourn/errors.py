@@ -59,6 +59,10 @@ class Missed(SojournError, LookupError):
         self.last = last
 
 
+class TimedOut(SojournError, TimeoutError):
+    """What was waited for did not come to be in time."""
+
+
 class Unreachable(SojournError, ConnectionError):
     """The service gave no answer in time; sending again is safe."""
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from sojourn.clock import ManualClock
     from sojourn.kafka import Cluster
+    from sojourn.kafka.faults import Faults
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,3 +45,12 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         options |= marker.kwargs
     with Cluster(**options) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def kafka_faults(kafka_cluster: Cluster) -> Iterator[Faults]:
+    """The faults of `kafka_cluster`; a test that fails shows which it had scripted."""
+    yield kafka_cluster.faults
+    for fault in kafka_cluster.faults.listed():
+        print(fault)  # pytest shows it beside the failure
+    kafka_cluster.faults.clear()

@@ -1,3 +1,5 @@
 """A Kafka cluster in one process, for testing clients."""
 
 from sojourn.kafka.cluster import Cluster as Cluster  # brokers, sockets and faults
+from sojourn.kafka.faults import Fault as Fault  # what is scripted to go wrong
+from sojourn.kafka.record import Record as Record  # what is appended and read without a client

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from sojourn._log import log
 
@@ -35,6 +36,7 @@ class Agenda:
         self._depth = 0
         self._later: deque[Callable[[], object]] = deque()
         self._outside: deque[Callable[[], object]] = deque()
+        self._watchers: list[Callable[[], object]] = []  # replaced, never changed
 
     def after(self, step: Callable[[], object]) -> None:
         """Do the step once what is being done is finished; under the lock, in order."""
@@ -51,6 +53,17 @@ class Agenda:
                 self._outside.append(step)
                 return
         step()
+
+    @contextmanager
+    def telling(self, watcher: Callable[[], object]) -> Iterator[None]:
+        """Tell the watcher, inside this block, whenever something may have changed."""
+        with self:
+            self._watchers = [*self._watchers, watcher]
+        try:
+            yield
+        finally:
+            with self:
+                self._watchers = [one for one in self._watchers if one is not watcher]
 
     def acquire(self) -> bool:
         self._lock.acquire()
@@ -69,6 +82,8 @@ class Agenda:
             self._lock.release()
         for step in outside:
             step()
+        for tell in self._watchers:
+            tell()
 
     def __enter__(self) -> Agenda:
         self.acquire()

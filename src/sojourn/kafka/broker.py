@@ -18,6 +18,7 @@ from sojourn.kafka import wire
 from sojourn.kafka.fetch_sessions import FetchSessions
 from sojourn.kafka.knowledge import Knowledge
 from sojourn.kafka.listener import Door
+from sojourn.kafka.reply import Reply as Reply
 
 if TYPE_CHECKING:
     from sojourn.kafka.cluster import Cluster
@@ -35,50 +36,6 @@ class Context(NamedTuple):
     connection_id: int
     broker: Broker
     local_host: str  # the address that the client has come by
-
-
-class Reply:
-    """Answers one request, once."""
-
-    __slots__ = ("_api", "_connection", "_correlation_id", "_done")
-
-    def __init__(self, connection: Connection, api: wire.Api, correlation_id: int) -> None:
-        self._connection = connection
-        self._api = api
-        self._correlation_id = correlation_id
-        self._done = False
-
-    def __call__(self, fields: wire.Fields) -> None:
-        """Send the answer. A second answer is dropped, and logged."""
-        if self._claim():
-            try:
-                frame = self._api.encode(self._correlation_id, fields)
-            except Exception:
-                log.exception("kafka: the answer to %r cannot be written", self._api)
-                self._connection.close_soon()
-            else:
-                self._connection.send(frame)
-
-    def nothing(self) -> None:
-        """The request is to have no answer; the connection goes on with the next one."""
-        if self._claim():
-            self._connection.send(None)
-
-    def hang_up(self) -> None:
-        """Close the connection instead of answering."""
-        if self._claim():
-            self._connection.close_soon()
-
-    def on_hang_up(self, step: Callable[[], object]) -> None:
-        """Do this if the client goes before it is answered; with the agenda held."""
-        self._connection.on_hang_up(step)
-
-    def _claim(self) -> bool:
-        if self._done:
-            log.error("kafka: %r was answered twice; the second answer is dropped", self._api)
-            return False
-        self._done = True
-        return True
 
 
 _EVERY_ADDRESS = ("0.0.0.0", "::", "")
@@ -162,15 +119,21 @@ class Broker:
 
     def _serve(self, connection: Connection, request: wire.Request) -> None:
         api = request.api
-        handle = self.handlers.get(api.name)
         if not self.is_alive:
             connection.close()
             return
-        if handle is None:
+        if api.name not in self.handlers:
             log.warning("kafka: broker %d does not serve %s; connection closed", self.id, api.name)
             connection.close()
             return
-        reply = Reply(connection, api, request.correlation_id)
+        faults = self.cluster.faults
+        if faults.is_active and faults.strike(self, connection, request):
+            return
+        self.handle(connection, request, Reply(connection, api, request.correlation_id))
+
+    def handle(self, connection: Connection, request: wire.Request, reply: Reply) -> None:
+        """Have the request handled; whatever that raises ends its connection alone."""
+        api = request.api
         context = Context(
             api.version,
             request.client_id,
@@ -181,7 +144,7 @@ class Broker:
         )
         try:
             with self.cluster.agenda:
-                handle(request.payload, reply, context)
+                self.handlers[api.name](request.payload, reply, context)
         except Exception:
             log.exception(
                 "kafka: broker %d could not handle %s version %d; connection closed",
@@ -189,7 +152,7 @@ class Broker:
                 api.name,
                 api.version,
             )
-            connection.close()
+            connection.close_soon()
 
     def __repr__(self) -> str:
         state = "" if self.is_alive else " stopped"

@@ -8,14 +8,15 @@ with Cluster(brokers=3) as cluster:
 from __future__ import annotations
 
 import base64
+import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from sojourn.clock import ManualClock, SystemClock
-from sojourn.errors import Closed, OutOfRange, WrongType
+from sojourn.errors import Closed, OutOfRange, TimedOut, WrongType
 from sojourn.kafka import (
     delete_records,
     elections,
@@ -40,11 +41,14 @@ from sojourn.kafka.configs import (
     static_layer,
 )
 from sojourn.kafka.controller import Controller
+from sojourn.kafka.faults import Faults
 from sojourn.kafka.groups import Groups
 from sojourn.kafka.listener import Listener
 from sojourn.kafka.partition import Partition
 from sojourn.kafka.purgatories import Purgatories
 from sojourn.kafka.quota import MutationQuota
+from sojourn.kafka.record import Record, RecordLike, batch_of, record_of, records_in
+from sojourn.kafka.records import CONTROL
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.topic import fault_in_name
 from sojourn.kafka.wire import ErrorCode
@@ -72,6 +76,8 @@ _PARTS = (
 
 _MOST_PORT = 65_535
 _METADATA_DELAY_MS = 5
+_LOOK_EVERY_S = 0.01
+_ALL_BYTES = 1 << 62
 
 
 class Cluster:
@@ -117,6 +123,8 @@ class Cluster:
         self.controller = Controller(self)
         self.groups = Groups(self)
         self.mutations = MutationQuota(self)
+        #: What is scripted to go wrong with requests.
+        self.faults = Faults(self)
         self.next_producer_id = 1000
         try:
             for n, broker_id in enumerate(broker_ids):
@@ -225,6 +233,73 @@ class Cluster:
         if found is None:
             raise Refused(ErrorCode.unknown_topic_or_partition, f"{topic}/{index}")
         return found
+
+    # Look and feed, without a client.
+
+    def append(self, topic: str, records: Iterable[RecordLike], partition: int = 0) -> list[Record]:
+        """Append to the partition as a producer would; say where each record came to stand.
+
+        A record is a value, `(key, value)` or a `Record`; a string is written as UTF-8. It is
+        committed at once, unless followers in sync are held back.
+        """
+        batch = batch_of([record_of(one) for one in records], self.wall_ms())
+        with self.agenda:
+            target = self.partition(topic, partition)
+            if target.leader < 0:
+                raise Refused(ErrorCode.leader_not_available, f"nobody leads {target.key}")
+            base = target.append(batch, acks=1).base_offset
+            (placed,) = target.log.read(base, target.end_offset, 0, at_least_one=True)
+        return list(records_in(placed, topic, partition))
+
+    def records(
+        self, topic: str, partition: int | None = None, *, committed: bool = True
+    ) -> list[Record]:
+        """The records of the topic, or of one partition, in the order of their offsets.
+
+        Those that consumers may read; without `committed` all that the leader has.
+        """
+        with self.agenda:
+            found = self.controller.topics.get(topic)
+            if found is None:
+                raise Refused(ErrorCode.unknown_topic_or_partition, topic)
+            parts = found.partitions if partition is None else [self.partition(topic, partition)]
+            return [
+                record
+                for part in parts
+                for batch in part.log.read(
+                    part.log.start_offset,
+                    part.high_watermark if committed else part.end_offset,
+                    _ALL_BYTES,
+                    True,
+                )
+                if not batch.attributes & CONTROL
+                for record in records_in(batch, topic, part.index)
+                if record.offset >= part.log.start_offset
+            ]
+
+    def wait_until(
+        self,
+        condition: Callable[[], object],
+        timeout_s: float = 10.0,
+        what: str = "the condition",
+    ) -> None:
+        """Wait until the condition holds, for at most so much real time; or TimedOut.
+
+        It is looked at whenever something has happened at the brokers, and every 10 ms for what
+        happens elsewhere. In a coroutine: `await asyncio.to_thread(cluster.wait_until, …)`.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        changed = threading.Event()
+        with self.agenda.telling(changed.set):
+            while not condition():
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    raise TimedOut(
+                        f"{what} did not come to hold within {timeout_s} s; "
+                        f"{self.purgatories!r}, {self.faults!r}"
+                    )
+                changed.wait(min(left_s, _LOOK_EVERY_S))
+                changed.clear()
 
     def leader(self, topic: str, index: int) -> int:
         """The id of the broker that leads the partition; -1 if none does."""

@@ -56,6 +56,7 @@ class Connection:
         self._request_max_bytes = request_max_bytes
         self._received = bytearray()
         self._answering = False
+        self._is_last = False
         self._on_hang_up: Callable[[], object] | None = None
         self._unsent: memoryview | None = None
         self._interest = _READ
@@ -63,20 +64,28 @@ class Connection:
 
     # From any thread.
 
-    def send(self, frame: bytes | None) -> None:
-        """Answer the request being answered; None if it is to have no answer."""
+    def send(self, frame: bytes | None, is_last: bool = False) -> None:
+        """Answer the request being answered; None if it is to have no answer.
+
+        After the last answer the connection is closed.
+        """
         # Later even on the listener's own thread: the caller may hold the cluster's lock.
-        self._listener.call_soon(lambda: self._answered(frame))
+        self._listener.call_soon(lambda: self._answered(frame, is_last))
 
     def close_soon(self) -> None:
         """Close the connection, shortly."""
         self._listener.call_soon(self.close)
 
-    # On the listener's thread.
-
     def on_hang_up(self, step: Callable[[], object]) -> None:
-        """Do this if the client goes before the request being answered is."""
+        """Do this if the client goes before the request being answered is, or has gone already.
+
+        It may be done twice if it goes at this very moment.
+        """
         self._on_hang_up = step
+        if not self.is_open:
+            step()
+
+    # On the listener's thread.
 
     def on_event(self, events: int) -> None:
         """The socket is ready."""
@@ -179,9 +188,10 @@ class Connection:
         log.warning("kafka: connection %d from %s: %s; it is closed", self.number, self.host, error)
         self.close()
 
-    def _answered(self, frame: bytes | None) -> None:
+    def _answered(self, frame: bytes | None, is_last: bool) -> None:
         self._on_hang_up = None
         if self.is_open and self._answering:
+            self._is_last = is_last
             if frame is None:
                 self._answering = False
             else:
@@ -201,6 +211,9 @@ class Connection:
                 return
         self._unsent = None
         self._answering = False
+        if self._is_last:
+            self.close()
+            return
         self._listen(self._interest & ~_WRITE)
 
     def _listen(self, interest: int) -> None:

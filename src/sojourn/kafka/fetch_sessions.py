@@ -134,6 +134,10 @@ class FetchSessions:
         session.used_ms = self._broker.cluster.now_ms()
         return session
 
+    def peek(self, session_id: int) -> Session | None:
+        """This session, without going on with it."""
+        return self._by_id.get(session_id)
+
     def close(self, session_id: int) -> None:
         """The client has no use for it any more."""
         self._by_id.pop(session_id, None)

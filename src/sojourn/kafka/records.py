@@ -166,11 +166,11 @@ def each_record(batch: Batch, records: bytes) -> Iterator[tuple[int, int, int]]:
     at = 0
     try:
         for _ in range(batch.count):
-            size, at = _varint(records, at)
+            size, at = varint(records, at)
             end = at + size
-            time_delta, at = _varint(records, at + 1)
-            offset_delta, at = _varint(records, at)
-            key_size, at = _varint(records, at)
+            time_delta, at = varint(records, at + 1)
+            offset_delta, at = varint(records, at)
+            key_size, at = varint(records, at)
             yield batch.base_offset + offset_delta, batch.base_timestamp + time_delta, key_size
             at = end
     except IndexError:
@@ -198,7 +198,7 @@ def first_at_or_after(batch: Batch, timestamp_ms: int, from_offset: int) -> tupl
     return None
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[at]

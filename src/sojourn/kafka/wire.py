@@ -99,14 +99,26 @@ class Request(NamedTuple):
 class Api:
     """One version of one API: reads its requests and writes its responses."""
 
-    __slots__ = ("_build", "_header", "_read", "_read_header", "_write", "key", "name", "version")
+    __slots__ = (
+        "_build",
+        "_header",
+        "_read",
+        "_read_header",
+        "_write",
+        "key",
+        "name",
+        "response",
+        "version",
+    )
 
     def __init__(self, name: str, version: int) -> None:
         self.name = name
         self.key = API_KEYS[name]
         self.version = version
         request = load_request_schema(self.key, version)
-        response = load_response_schema(self.key, version)
+        #: The answer's class, whose fields tell what this version has.
+        self.response: Any = load_response_schema(self.key, version)
+        response = self.response
         self._read_header = entity_reader(request.__header_schema__)
         self._read = entity_reader(request)
         self._header = b"\0" if response.__header_schema__.__flexible__ else b""
@@ -217,7 +229,12 @@ def _is_tuple(annotation: Any) -> bool:
     return any(_is_tuple(argument) for argument in getattr(annotation, "__args__", ()))
 
 
-def _is_nullable(annotation: Any) -> bool:
+def nested_in(entity: Any, name: str) -> Any:
+    """The class of what stands in this field of the entity, in a list or by itself."""
+    return next(_nested(field.type) for field in dataclasses.fields(entity) if field.name == name)
+
+
+def is_nullable(annotation: Any) -> bool:
     return type(None) in getattr(annotation, "__args__", ())
 
 
@@ -228,7 +245,7 @@ def _builder(entity: Any, api_name: str) -> Callable[[Fields], Any]:
         converters[field.name] = _converter(field, api_name)
         if field.default is dataclasses.MISSING:
             kafka_type = field.metadata.get("kafka_type", "")
-            if _is_nullable(field.type):
+            if is_nullable(field.type):
                 defaults[field.name] = None
             elif kafka_type.startswith("timedelta"):
                 defaults[field.name] = datetime.timedelta()
