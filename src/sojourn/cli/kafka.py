@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sojourn.cli.options import duration_ms, setting
@@ -23,8 +23,12 @@ ends: this is for testing clients, not for data. Ctrl-C ends it.
 On a terminal the purgatories are drawn as they change; elsewhere a line is written when they
 have. `watched` counts the places where a request waits, `delayed` the timeouts that run.
 
+--control opens an HTTP port for tests in any language: the clock, faults, topics, records and
+what waits; docs/kafka-testing.md has a test in each of four languages.
+
 examples:
   sojourn kafka --brokers 3 --port 9092
+  sojourn kafka --control 8092 --manual-clock
   sojourn kafka --topic orders:6:3 --brokers 3 --config group.initial.rebalance.delay.ms=3000
 """
 
@@ -95,6 +99,30 @@ def add_parser(commands: Any) -> None:
         help="a broker's setting, as Kafka calls it; may be given several times",
     )
     parser.add_argument(
+        "--control",
+        type=int,
+        metavar="PORT",
+        help="serve HTTP there, to move the clock, script faults, append and look; 0 takes any",
+    )
+    parser.add_argument(
+        "--control-host",
+        default="127.0.0.1",
+        metavar="HOST",
+        help="where the control port listens; only this machine can connect unless told otherwise",
+    )
+    parser.add_argument(
+        "--host-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name by which the control port is called, besides localhost; may be repeated",
+    )
+    parser.add_argument(
+        "--manual-clock",
+        action="store_true",
+        help="a clock that stands until the control port moves it",
+    )
+    parser.add_argument(
         "--for",
         dest="length_ms",
         type=duration_ms,
@@ -106,7 +134,9 @@ def add_parser(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from sojourn.clock import ManualClock
     from sojourn.kafka import Cluster
+    from sojourn.kafka.control import Control
 
     if args.brokers < 1:
         raise OutOfRange(f"--brokers must be 1 or more, got {args.brokers}")
@@ -119,18 +149,31 @@ def _run(args: argparse.Namespace) -> int:
             f"--first-id must be 0 or more and leave room for {args.brokers} ids up to "
             f"{2**31 - 1}, got {args.first_id}"
         )
+    if args.control is not None and not 0 <= args.control <= 65_535:
+        raise OutOfRange(f"--control must be a port, 0 to 65535, got {args.control}")
+    if args.manual_clock and args.control is None:
+        raise OutOfRange("--manual-clock needs --control PORT: nobody else could move it")
     ids = range(args.first_id, args.first_id + args.brokers)
+    clock = ManualClock() if args.manual_clock else None
     try:
-        cluster = Cluster(ids, host=args.host, port=args.port, config=dict(args.config))
+        cluster = Cluster(
+            ids, clock=clock, host=args.host, port=args.port, config=dict(args.config)
+        )
     except OSError as error:
         raise SojournError(
             f"cannot listen on {args.host}, port {args.port}: {error.strerror}; "
             "give another --port, or 0 for any"
         ) from error
-    with cluster:
+    with cluster, ExitStack() as stack:
         for one in args.topic:
             cluster.create_topic(one.name, one.partitions, one.replication_factor)
         print(f"listening on {cluster.bootstrap_servers}", flush=True)
+        if args.control is not None:
+            control = Control(
+                cluster, args.control, host=args.control_host, host_names=args.host_name
+            )
+            stack.enter_context(control)
+            print(f"control on {control.url}", flush=True)
         with _showing(cluster, quiet=args.quiet) as show:
             _watch(show, args.length_ms)
     return 0

@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sojourn._log import log
 from sojourn.errors import Closed, SojournError
+from sojourn.origins import Origins
 from sojourn.service.errors import Refusal, refusal_of
-from sojourn.service.origins import Origins
 
 if TYPE_CHECKING:
     from sojourn.service.service import Service
@@ -45,7 +45,9 @@ class Gate:
             await send(message)
 
         try:
-            self._origins.check(scope["method"], scope["headers"])
+            objection = self._origins.objection(scope["method"], scope["headers"])
+            if objection is not None:
+                raise Refusal(*objection[:3], found=objection.found, do=objection.do)
             # Routed as it was sent: in /a%2Fb/c the first slash belongs to the name.
             raw_path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
             scope["path"] = raw_path.partition(b"?")[0].decode("latin-1")

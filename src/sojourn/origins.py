@@ -1,6 +1,6 @@
-"""Origins: whom a request may say it is for, and where it may come from.
+"""Origins: whom an HTTP request may say it is for, and where it may come from.
 
-A web page of a stranger can send requests to a service on this machine. Two checks stop it:
+A web page of a stranger can send requests to a server on this machine. Two checks stop it:
 
     Host      has to be a name of ours. A page that lets its own name point here (DNS rebinding)
               sends its own name.
@@ -11,22 +11,31 @@ A web page of a stranger can send requests to a service on this machine. Two che
 from __future__ import annotations
 
 from collections.abc import Iterable
-
-from sojourn.service.errors import Refusal
+from typing import NamedTuple
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
+class Objection(NamedTuple):
+    """Why a request is not to be served: a status, a code, and what to do."""
+
+    status: int
+    code: str
+    message: str
+    found: str
+    do: str
+
+
 class Origins:
-    """The names the service answers to."""
+    """The names that a server answers to."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = frozenset(name.lower() for name in (*_LOOPBACK, *names))
         self._seen: set[bytes] = set()  # Host headers that are fine
 
-    def check(self, method: str, headers: list[tuple[bytes, bytes]]) -> None:
-        """Refuse a request for another host, and a write from another origin."""
+    def objection(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> Objection | None:
+        """What speaks against this request; names of headers are in lower case."""
         host = origin = site = None
         hosts = 0
         for name, value in headers:
@@ -38,21 +47,22 @@ class Origins:
             elif name == b"sec-fetch-site":
                 site = value
         if hosts != 1 or host is None or (host not in self._seen and not self._knows(host)):
-            raise Refusal(
+            return Objection(
                 421,
                 "bad_host",
                 "the Host header does not name this service",
-                found=(host or b"").decode("latin-1"),
-                do="use a loopback name, or start the service with --host-name NAME",
+                (host or b"").decode("latin-1"),
+                "use a loopback name, or start the service with --host-name NAME",
             )
         if method in _SAFE_METHODS:
-            return
+            return None
         if site is not None and site not in (b"same-origin", b"none"):
-            self._refuse_origin(site)
+            return _foreign(site)
         if origin is not None:
             scheme, _, its_host = origin.partition(b"://")
             if scheme not in (b"http", b"https") or its_host.lower() != host.lower():
-                self._refuse_origin(origin)
+                return _foreign(origin)
+        return None
 
     def _knows(self, host: bytes) -> bool:
         name = host.decode("latin-1").lower()
@@ -64,12 +74,12 @@ class Origins:
             self._seen.add(host)
         return True
 
-    @staticmethod
-    def _refuse_origin(found: bytes) -> None:
-        raise Refusal(
-            403,
-            "bad_origin",
-            "a page of another origin may not write here",
-            found=found.decode("latin-1"),
-            do="send the request from the service's own page, or from a program without Origin",
-        )
+
+def _foreign(found: bytes) -> Objection:
+    return Objection(
+        403,
+        "bad_origin",
+        "a page of another origin may not write here",
+        found.decode("latin-1"),
+        "send the request from the service's own page, or from a program without Origin",
+    )
