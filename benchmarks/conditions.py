@@ -42,7 +42,8 @@ _OF_CONTENDER = {
     },
     "purgatory": {
         "purgatory": "watch keys; try_complete and on_complete in Python",
-        "progress": "an offset on any one of its 3 keys; on_complete in Python",
+        "progress": "an offset on any one of its 3 keys; __init__ and on_complete in Python",
+        "progress-plain": "the same, with a class that has no __init__ of its own",
         "kafka": "purge interval 1000; the heap grows as the JVM likes",
         "kafka-presized": "purge interval 1000; -Xms = -Xmx",
     },

@@ -169,8 +169,8 @@ def purgatory(size: Size, inputs: Inputs, repeats: int) -> list[Case]:
         _played(size, inputs, variant, rate, contender, repeats)
         for variant, ours in (
             ("force", ["purgatory"]),
-            ("signal", ["purgatory", "progress"]),
-            ("shared", ["purgatory", "progress"]),
+            ("signal", ["purgatory", "progress", "progress-plain"]),
+            ("shared", ["purgatory", "progress", "progress-plain"]),
         )
         for rate in (10_000, 100_000)
         for contender in (*ours, "kafka", "kafka-presized")

@@ -156,7 +156,7 @@ def _purgatory(results: Results, axis: Axes) -> None:
         axis.bar(
             [position + i * width for position in range(len(scenarios))], heights, width * 0.95,
             label=LABELS[contender], color=colour(contender),
-            alpha=0.55 if contender in ("progress", "kafka-presized") else 1,
+            alpha=0.55 if contender in ("progress", "progress-plain", "kafka-presized") else 1,
         )  # fmt: skip
     names = [scenario.replace(" ", "\n") for scenario in scenarios]
     middle = width * (len(contenders) - 1) / 2

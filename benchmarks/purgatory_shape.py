@@ -43,7 +43,7 @@ from sojourn import DelayedOperation, Purgatory
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from benchmarks.case import Row
 
@@ -83,6 +83,37 @@ class Operation(DelayedOperation):
         self.ended.expired += 1
 
 
+class Required(DelayedOperation):
+    """Waits for progress, and carries what its callbacks need: a user's class, with slots."""
+
+    __slots__ = ("ended",)
+
+    def __init__(self, ended: Ended) -> None:
+        super().__init__(inputs.TIMEOUT_MS)
+        self.ended = ended
+
+    def on_complete(self) -> None:
+        self.ended.completed += 1
+
+    def on_expiration(self) -> None:
+        self.ended.expired += 1
+
+
+def plain(ended: Ended) -> type[DelayedOperation]:
+    """A class whose callbacks know what they need: it has no constructor of its own."""
+
+    class Plain(DelayedOperation):
+        __slots__ = ()
+
+        def on_complete(self) -> None:
+            ended.completed += 1
+
+        def on_expiration(self) -> None:
+            ended.expired += 1
+
+    return Plain
+
+
 def measure(name: str, params: dict[str, Any]) -> Row:
     events = inputs.read(params["events"])
     at_us = inputs.read(params["at_us"])
@@ -98,7 +129,8 @@ def measure(name: str, params: dict[str, Any]) -> Row:
         if name == "purgatory":
             round_ = Watching(purgatory, events, at_us if paced and turn else None, keys, signal)
         else:
-            round_ = Requiring(purgatory, events, requirements(events, keys, turn))
+            required = requirements(events, keys, turn)
+            round_ = Requiring(purgatory, events, required, name == "progress-plain")
         gc.collect()  # what was made for this turn is not its garbage
         cpu_started = process_time_ns()
         turn_ns = round_.play()
@@ -191,10 +223,18 @@ class Requiring(Round):
     """The same with progress conditions."""
 
     def __init__(
-        self, purgatory: Purgatory, events: Sequence[int], requires: Sequence[Requires]
+        self,
+        purgatory: Purgatory,
+        events: Sequence[int],
+        requires: Sequence[Requires],
+        is_plain: bool,
     ) -> None:
         super().__init__(purgatory, events)
         self.requires = requires
+        self.make: Callable[[Any], DelayedOperation] = Required
+        self.argument: Any = self.ended
+        if is_plain:
+            self.make, self.argument = plain(self.ended), inputs.TIMEOUT_MS
         self.steps: list[ProgressStep] = []
         for event in events:
             required = requires[event >> 1]
@@ -202,13 +242,13 @@ class Requiring(Round):
             self.steps.append((None if event & 1 else required, key, offset))
 
     def play(self) -> int:
-        ended = self.ended
+        make, argument = self.make, self.argument
         submit, signal = self.purgatory.try_complete_else_watch, self.purgatory.signal
 
         started = perf_counter_ns()
         for required, key, offset in self.steps:
             if required is not None:
-                submit(Operation(ended), requires=required, needed=1)
+                submit(make(argument), requires=required, needed=1)
             else:
                 signal(key, offset)
         return perf_counter_ns() - started
@@ -261,7 +301,7 @@ class PendingOperations:
         neighbours = [tuple(pool[i : i + inputs.KEYS_PER_OPERATION]) for i in range(space - 2)]
         return [neighbours[i % len(neighbours)] for i in range(len(delays_ms))]
 
-    def add(self, keys: list[Keys]) -> list[Operation]:
+    def add(self, keys: list[Keys]) -> Sequence[DelayedOperation]:
         operations = []
         for own in keys:
             operation = Operation(self.ended)
@@ -276,12 +316,12 @@ class PendingOperations:
 class RequiringOperations(PendingOperations):
     """The same with an offset of its own on each of the three keys."""
 
-    def add(self, keys: list[Keys]) -> list[Operation]:
+    def add(self, keys: list[Keys]) -> Sequence[DelayedOperation]:
         if not hasattr(self.purgatory, "signal"):
             raise Skipped("this sojourn has no progress conditions")
         operations = []
         for number, own in enumerate(keys, start=1):
-            operation = Operation(self.ended)
+            operation = Required(self.ended)
             requires = tuple((key, number) for key in own)
             self.purgatory.try_complete_else_watch(operation, requires=requires)
             operations.append(operation)

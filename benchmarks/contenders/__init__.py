@@ -15,6 +15,7 @@ LABELS = {
     "deadline-wheel": "sojourn DeadlineWheel",
     "purgatory": "sojourn Purgatory",
     "progress": "sojourn Purgatory, progress",
+    "progress-plain": "sojourn Purgatory, progress, no __init__",
     "progress-bulk": "sojourn Purgatory, progress, bulk",
     "aio-purgatory": "sojourn aio.Purgatory, predicate",
     "aio-progress": "sojourn aio.Purgatory, progress",
