@@ -230,13 +230,14 @@ class World:
 
     def note(self, request: Request, rows: list[Any]) -> None:
         """Note what was acknowledged, and check that each answer fits what was told before."""
-        error = request.future.exception(0)
+        assert request.is_answered
+        error = request.error
         if error is not None:
             assert isinstance(error, NotWritten), error
             assert "injected" in str(error), error
             self.refused += len(rows)
             return
-        for row, answer in zip(rows, request.future.result(0), strict=True):
+        for row, answer in zip(rows, request.result(), strict=True):
             if request.signals:
                 self.signals.append({"key": row[0], "offset": row[1], "at_ms": answer.at_ms})
             elif request.cancels:

@@ -7,15 +7,18 @@ import os
 import random
 import shutil
 import sqlite3
+import threading
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from durable_world import Faults, FaultyConnection, connect_unsynced
 
 from sojourn import ManualClock, compiled, durable
 from sojourn.durable import AsyncPurgatory, Purgatory, store
-from sojourn.errors import BadFile, Closed, Full, Missed, NotWritten
+from sojourn.durable.records import checked_submission
+from sojourn.durable.shell import Request
+from sojourn.errors import BadFile, Closed, Full, Missed, NotWritten, WrongType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -456,6 +459,51 @@ def test_a_cancelled_task_leaves_the_others_their_answers(path: Path) -> None:
             assert {answer.verdict for answer in others} == {"accepted"}  # type: ignore[union-attr]
 
     asyncio.run(main())
+
+
+def test_a_batch_wakes_the_loop_once_for_all_its_tasks(path: Path) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        wakes: list[object] = []
+        wake = loop.call_soon_threadsafe
+
+        def count(callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+            wakes.append(callback)
+            return wake(callback, *args, context=context)
+
+        async with AsyncPurgatory(Purgatory(path)) as waits:
+            all_sent = threading.Event()
+            waits.purgatory.inspect(lambda machine: all_sent.wait(60))  # the writer waits
+            requests = [Request(signals=[("k", n)]) for n in range(1, 51)]
+            waiters = [waits.purgatory.send(request) for request in requests]
+            loop.call_soon_threadsafe = count  # type: ignore
+            all_sent.set()
+            await asyncio.gather(*waiters)
+            del loop.call_soon_threadsafe
+        assert len(wakes) == 1
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_was_closed_stops_nobody(path: Path) -> None:
+    with Purgatory(path) as waits:
+        loop = asyncio.new_event_loop()
+
+        async def send() -> None:
+            waits.send(Request(submissions=[checked_submission("left", [("k", 1)], 60_000)]))
+
+        all_sent = threading.Event()
+        waits.inspect(lambda machine: all_sent.wait(60))  # the writer waits
+        loop.run_until_complete(send())
+        loop.close()
+        all_sent.set()
+        assert waits.submit("stayed", [("k", 1)], 60_000).verdict == "accepted"
+        assert waits.submit("left", [("k", 1)], 60_000).verdict == "duplicate"
+
+
+def test_a_path_is_no_purgatory(path: Path) -> None:
+    with pytest.raises(WrongType, match=r"takes a durable\.Purgatory.*AsyncPurgatory\(Purgatory\("):
+        AsyncPurgatory(path)  # type: ignore[arg-type]
 
 
 def test_the_public_names() -> None:

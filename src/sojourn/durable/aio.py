@@ -19,6 +19,7 @@ from sojourn.durable.purgatory import (
 )
 from sojourn.durable.records import LONGEST_MS, checked_id, checked_signal, checked_submission
 from sojourn.durable.shell import Request
+from sojourn.errors import SojournError, WrongType
 from sojourn.millis import checked_count
 
 
@@ -35,6 +36,11 @@ class AsyncPurgatory:
     purgatory: Purgatory
 
     def __init__(self, purgatory: Purgatory) -> None:
+        if not isinstance(purgatory, Purgatory):
+            raise WrongType(
+                f"AsyncPurgatory takes a durable.Purgatory, got {purgatory!r}; "
+                "AsyncPurgatory(Purgatory(path)) opens the file"
+            )
         self.purgatory = purgatory
 
     async def submit(
@@ -110,11 +116,15 @@ class AsyncPurgatory:
         await self.close()
 
     async def _send(self, request: Request) -> list[Answer]:
-        return await asyncio.wrap_future(self.purgatory.send(request))
+        return await self.purgatory.send(request)
 
     async def _send_all(self, rows: Rows) -> list[Answer]:
-        futures = [asyncio.wrap_future(self.purgatory.send(request)) for request in rows.requests]
-        await asyncio.gather(*futures, return_exceptions=True)
+        waiters = [self.purgatory.send(request) for request in rows.requests]
+        if len(waiters) == 1:
+            with contextlib.suppress(SojournError):  # the answers tell
+                await waiters[0]
+        else:
+            await asyncio.gather(*waiters, return_exceptions=True)
         return rows.answers()
 
 
@@ -145,4 +155,4 @@ class AsyncSubscription:
     async def commit(self, number: int | None = None) -> None:
         """As `Subscription.commit`."""
         request = self._subscription.commit_request(number)
-        await asyncio.wrap_future(self._purgatory.purgatory.send(request))
+        await self._purgatory.purgatory.send(request)

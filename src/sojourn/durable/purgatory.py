@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -153,14 +154,14 @@ class Purgatory:
         """Do so for each id; answer each for itself."""
         return self._send_all(Rows.of_cancels(ids))
 
-    def send(self, request: Request) -> Future[list[Answer]]:
-        """Put the request, which is checked, into the next batch; its future has the answers.
+    def send(self, request: Request) -> asyncio.Future[list[Answer]]:
+        """Put the request, which is checked, into the next batch; return a future of the answers.
 
-        What asyncio and servers build on.
+        What asyncio and servers build on; called in an event loop, whose future it is.
         """
-        future = request.future
+        waiter = request.waiter()
         self._carry_out(request)
-        return future
+        return waiter
 
     def _carry_out(self, request: Request) -> Request:
         """Have it put into the next batch."""
@@ -422,7 +423,7 @@ class Subscription:
 
     def remove(self) -> None:
         """Forget the position; a subscription of this name would begin at the oldest again."""
-        self._purgatory.send(Request(position=(self.name, None))).result()
+        self._purgatory._carry_out(Request(position=(self.name, None))).result()
         self._cursor = 0
 
     @property

@@ -19,6 +19,8 @@ and goes on with the monotonic clock. A batch's time is later than the one befor
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
 import time
 from _thread import allocate_lock as _allocate_lock
@@ -50,14 +52,14 @@ class Ticks(Protocol):
 class Request:
     """Commands that came together, and are answered together.
 
-    Who sends it waits for `result`; or, in an event loop, has asked for its `future` before.
+    A thread that sent it waits for `result`. A task has asked for its `waiter` before.
     """
 
     __slots__ = (
         "_answers",
         "_bell",
         "_error",
-        "_future",
+        "_waiter",
         "cancels",
         "keeper",
         "position",
@@ -80,7 +82,7 @@ class Request:
         self.keeper = keeper  # a position in the journal; None removes it
         self._answers: list[Answer] | None = None
         self._error: SojournError | None = None
-        self._future: Future[list[Answer]] | None = None
+        self._waiter: asyncio.Future[list[Answer]] | None = None
         self._bell = _allocate_lock()  # taken until it is answered
         self._bell.acquire()
 
@@ -110,22 +112,44 @@ class Request:
             self._bell.acquire()
             self._bell.release()
 
-    @property
-    def future(self) -> Future[list[Answer]]:
-        """A future of the answers. First asked for before it is sent, or once it is answered."""
-        if self._future is None:
-            self._future = Future()
-            if self.is_answered:
-                _set(self._future, self._answers, self._error)
-        return self._future
+    def waiter(self) -> asyncio.Future[list[Answer]]:
+        """Return a future of the answers, for the running loop. Before it is sent."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        return self._waiter
 
     def answer(self, answers: list[Answer] | None, error: SojournError | None) -> None:
-        """Tell who waits."""
+        """Tell the thread that waits. Tasks are told by `wake_loops`."""
         self._answers = answers
         self._error = error
         self._bell.release()
-        if self._future is not None:
-            _set(self._future, answers, error)
+
+    def settle(self) -> None:
+        """Tell the task that waits; on its loop's thread."""
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            if self._error is None:
+                waiter.set_result(self._answers or [])
+            else:
+                waiter.set_exception(self._error)
+
+
+def wake_loops(requests: list[Request]) -> None:
+    """Have tasks told that their requests are answered.
+
+    To wake a loop from another thread takes a write to a socket, so each is woken once for all.
+    """
+    answered: dict[asyncio.AbstractEventLoop, list[Request]] = {}
+    for request in requests:
+        if request._waiter is not None:
+            answered.setdefault(request._waiter.get_loop(), []).append(request)
+    for loop, its_requests in answered.items():
+        with contextlib.suppress(RuntimeError):  # it is closed: nobody waits
+            loop.call_soon_threadsafe(_settle_all, its_requests)
+
+
+def _settle_all(requests: list[Request]) -> None:
+    for request in requests:
+        request.settle()
 
 
 class Question(NamedTuple):
@@ -330,6 +354,7 @@ class Shell(Driven):
             )
             refusal.__cause__ = error
             request.answer(None, refusal)
+        wake_loops(requests)
 
     def _fail(self, requests: list[Request], error: BaseException) -> None:
         """The machine may not be what the file says: go no further."""
@@ -341,12 +366,14 @@ class Shell(Driven):
             self._queue.clear()
         for request in requests:
             request.answer(None, failure)
+        wake_loops(requests)
         self._release_followers()
         self._refuse_questions(failure)
 
     def _answer(self, requests: list[Request], batch: Batch) -> None:
         if len(requests) == 1 and not (batch.signals or batch.cancels):
             requests[0].answer(batch.submission_answers, None)
+            wake_loops(requests)
             return
         signal = submission = cancel = 0
         for request in requests:
@@ -362,6 +389,7 @@ class Shell(Driven):
                 answers += batch.cancel_answers[cancel : cancel + len(request.cancels)]
                 cancel += len(request.cancels)
             request.answer(answers, None)
+        wake_loops(requests)
 
     # The feed.
 
