@@ -2,16 +2,18 @@
 
     python -m benchmarks.durable [--seconds 5] [--waiting 1000000] [--folder FOLDER] [--alone]
 
-What a sync costs on this disk; how many submissions a second 64 submitters get through, one at a
-time and in batches, and how long a call takes, here and with Redis, beanstalkd and PostgreSQL
-where they are installed; what else an operation costs; how late expiries are at 10,000 a second;
-how much an idle purgatory takes; how long it takes to start with many operations waiting, and how
-much memory each of them takes. `--ended N` puts N ended operations into the file before.
+What a sync costs on this disk; how many submissions a second 64 submitters get through, threads or
+tasks of an event loop, one at a time and in batches, and how long a call takes, here and with
+Redis, beanstalkd and PostgreSQL where they are installed; what else an operation costs; how late
+expiries are at 10,000 a second; how much an idle purgatory takes; how long it takes to start with
+many operations waiting, and how much memory each of them takes. `--ended N` puts N ended
+operations into the file before.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import resource
 import subprocess
@@ -27,7 +29,7 @@ from benchmarks import durable_servers
 from sojourn import compiled, durable
 
 SUBMITTERS = 64
-SIZES = (1, 16, 100)  # submissions in a call
+SIZES = (1, 16, 30, 100)  # submissions in a call
 _HOUR_MS = 3_600_000
 
 
@@ -54,7 +56,8 @@ def main() -> None:
         print(f"\ndurable submits, {SUBMITTERS} submitters, {options.seconds:g} s each")
         heading = "submissions in a call" + "".join(f"{size:>28}" for size in SIZES)
         print(heading)
-        row("sojourn.durable", [submits(folder, size, options) for size in SIZES])
+        row("sojourn.durable, threads", [submits(folder, size, options) for size in SIZES])
+        row("sojourn.durable, tasks", [task_submits(folder, size, options) for size in SIZES])
         for server_of in [] if options.alone else durable_servers.available():
             own = folder / server_of.__name__
             own.mkdir()
@@ -102,16 +105,47 @@ def submits(folder: Path, size: int, options: argparse.Namespace) -> tuple[int, 
             waits.submit(f"order-{thread}-{n}", requirements(thread, n), _HOUR_MS)
 
         def many(thread: int, n: int) -> None:
-            first = n * size
-            waits.submit_many(
-                [
-                    (f"order-{thread}-{m}", requirements(thread, m), _HOUR_MS)
-                    for m in range(first, first + size)
-                ]
-            )
+            waits.submit_many(orders(thread, n * size, size))
 
         count, took_s, took_ms = run(one if size == 1 else many, options.seconds)
     return count * size, took_s, took_ms
+
+
+def task_submits(
+    folder: Path, size: int, options: argparse.Namespace
+) -> tuple[int, float, list[float]]:
+    """The same from the tasks of an event loop: two threads in all, this one and the writer's."""
+    took_ms: list[float] = []
+
+    async def client(waits: durable.AsyncPurgatory, task: int, until: float) -> None:
+        first = 0
+        while (began := time.perf_counter()) < until:
+            if size == 1:
+                await waits.submit(f"order-{task}-{first}", requirements(task, first), _HOUR_MS)
+            else:
+                await waits.submit_many(orders(task, first, size))
+            took_ms.append((time.perf_counter() - began) * 1000)
+            first += size
+
+    async def clients() -> float:
+        async with durable.AsyncPurgatory(
+            durable.Purgatory(folder / f"task-submits-{size}.db")
+        ) as waits:
+            end_some(waits.purgatory, options.ended)
+            began = time.perf_counter()
+            until = began + options.seconds
+            await asyncio.gather(*(client(waits, task, until) for task in range(SUBMITTERS)))
+            return time.perf_counter() - began
+
+    took_s = asyncio.run(clients())
+    return len(took_ms) * size, took_s, took_ms
+
+
+def orders(submitter: int, first: int, size: int) -> list[tuple[str, list[tuple[str, int]], int]]:
+    return [
+        (f"order-{submitter}-{n}", requirements(submitter, n), _HOUR_MS)
+        for n in range(first, first + size)
+    ]
 
 
 def end_some(waits: durable.Purgatory, count: int) -> None:

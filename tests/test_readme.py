@@ -8,7 +8,9 @@ functions in a block are run too, on a `ManualClock`. Blocks on Spark need a Jav
 from __future__ import annotations
 
 import inspect
+import logging
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +85,8 @@ def test_the_code_on_the_page_runs(
         request.getfixturevalue("spark")  # or it is skipped
     if "sojourn.client" in code:
         monkeypatch.setenv("SOJOURN_URL", request.getfixturevalue("service_url"))
+    log = logging.getLogger("sojourn")  # a page may change its level
+    request.addfinalizer(partial(log.setLevel, log.level))
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(compile("\n" * (line - 1) + code, str(ROOT / page), "exec"), namespace)
     for name, value in list(namespace.items()):
