@@ -346,6 +346,23 @@ def test_a_port_that_is_taken_is_said(cluster: Cluster) -> None:
         Control(cluster, 70_000)
 
 
+def test_certificates_and_mechanisms_are_told() -> None:
+    pytest.importorskip("trustme", reason="trustme is not installed: sojourn[kafka-tls]")
+    with (
+        Cluster(security="SASL_SSL", users={"alice": "secret"}) as cluster,
+        Control(cluster) as control,
+    ):
+        call = Caller(control.url)
+        told = call.ok("GET", "/cluster")["security"]
+        assert told["protocol"] == "SASL_SSL"
+        assert told["mechanisms"] == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+        assert told["ca_file"] == cluster.ca_file
+        assert told["ca_pem"].startswith("-----BEGIN CERTIFICATE-----")
+        fault = call.ok("POST", "/faults", {"do": "certificate", "flaw": "expired"})
+        assert fault["flaw"] == "expired"
+        call.close()
+
+
 # The command.
 
 
@@ -362,13 +379,23 @@ def test_the_command_serves_it_on_a_clock_that_is_moved() -> None:
         assert complaints == "interrupted\n"
 
 
+def test_the_command_says_what_clients_are_to_trust(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("trustme", reason="trustme is not installed: sojourn[kafka-tls]")
+    options = ["--security", "SASL_SSL", "--user", "alice:secret"]
+    assert main(["kafka", "--port", "0", "--for", "0", *options]) == 0
+    assert "clients are to trust " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
         (["--control", "70000"], "--control must be a port"),
         (["--manual-clock"], "--manual-clock needs --control PORT"),
+        (["--user", "alice"], "'alice' is no user: write NAME:PASSWORD"),
+        (["--user", "alice:secret"], "PLAINTEXT has no users"),
+        (["--security", "SASL_SSL"], "SASL_SSL needs users"),
     ],
-    ids=["port", "clock"],
+    ids=["port", "clock", "user", "users", "sasl"],
 )
 def test_the_command_says_what_cannot_be(
     options: list[str], complaint: str, capsys: pytest.CaptureFixture[str]

@@ -99,15 +99,15 @@ def test_every_version_says_the_error_and_does_nothing(api: str, cluster: Cluste
     if api not in READS:
         broker.handlers[api] = lambda *_: pytest.fail("it was handled")
     low, high = protocol.VERSIONS[api]
-    with RawClient(broker.host, broker.port) as client:
-        for version in range(low, high + 1):
-            fault = cluster.faults.answer(api, "POLICY_VIOLATION", times=1)
-            request = sample(load_request_schema(protocol.API_KEYS[api], version), topic_id)
+    for version in range(low, high + 1):
+        fault = cluster.faults.answer(api, "POLICY_VIOLATION", times=1)
+        request = sample(load_request_schema(protocol.API_KEYS[api], version), topic_id)
+        with RawClient(broker.host, broker.port) as client:
             client.send_entity(api, version, request)
             found = errors_in(client.receive())
-            assert ErrorCode.policy_violation in found, version
-            assert set(found) <= {ErrorCode.policy_violation, ErrorCode.none}, version
-            assert (fault.hits, fault.is_active) == (1, False)
+        assert ErrorCode.policy_violation in found, version
+        assert set(found) <= {ErrorCode.policy_violation, ErrorCode.none}, version
+        assert (fault.hits, fault.is_active) == (1, False)
 
 
 @pytest.mark.parametrize("version", range(8, 10))

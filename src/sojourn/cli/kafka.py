@@ -54,6 +54,14 @@ def topic(text: str) -> TopicOption:
     return TopicOption(found[1], int(found[2] or 1), int(found[3] or 1))
 
 
+def user(text: str) -> tuple[str, str]:
+    """A name and a password from NAME:PASSWORD."""
+    name, _, password = text.partition(":")
+    if not name or not password:
+        raise argparse.ArgumentTypeError(f"{text!r} is no user: write NAME:PASSWORD")
+    return name, password
+
+
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "kafka",
@@ -97,6 +105,20 @@ def add_parser(commands: Any) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="a broker's setting, as Kafka calls it; may be given several times",
+    )
+    parser.add_argument(
+        "--security",
+        choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        default="PLAINTEXT",
+        help="what brokers speak, as Kafka calls it; certificates for SSL are made at the start",
+    )
+    parser.add_argument(
+        "--user",
+        type=user,
+        action="append",
+        default=[],
+        metavar="NAME:PASSWORD",
+        help="who may log in with SASL; may be given several times",
     )
     parser.add_argument(
         "--control",
@@ -157,7 +179,13 @@ def _run(args: argparse.Namespace) -> int:
     clock = ManualClock() if args.manual_clock else None
     try:
         cluster = Cluster(
-            ids, clock=clock, host=args.host, port=args.port, config=dict(args.config)
+            ids,
+            clock=clock,
+            host=args.host,
+            port=args.port,
+            config=dict(args.config),
+            security=args.security,
+            users=dict(args.user) or None,
         )
     except OSError as error:
         raise SojournError(
@@ -168,6 +196,8 @@ def _run(args: argparse.Namespace) -> int:
         for one in args.topic:
             cluster.create_topic(one.name, one.partitions, one.replication_factor)
         print(f"listening on {cluster.bootstrap_servers}", flush=True)
+        if args.security.endswith("SSL"):
+            print(f"clients are to trust {cluster.ca_file}", flush=True)
         if args.control is not None:
             control = Control(
                 cluster, args.control, host=args.control_host, host_names=args.host_name

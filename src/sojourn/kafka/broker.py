@@ -36,23 +36,35 @@ class Context(NamedTuple):
     connection_id: int
     broker: Broker
     local_host: str  # the address that the client has come by
+    connection: Connection
 
 
 _EVERY_ADDRESS = ("0.0.0.0", "::", "")
-_LISTENER = re.compile(r"PLAINTEXT://\[?(.*?)\]?:(\d+)")
+_LISTENER = re.compile(r"(\w+)://\[?(.*?)\]?:(\d+)")
 
 
-def advertised(listeners: str, number: int) -> tuple[str, int] | None:
+def advertised(listeners: str, number: int, protocol: str) -> tuple[str, int] | None:
     """Host and port that the n-th broker advertises; each takes the next port. None: not set."""
     if not listeners:
         return None
     found = _LISTENER.fullmatch(listeners)
-    if found is None or not found[1] or not int(found[2]) + number <= _MOST_PORT:
+    if (
+        found is None
+        or found[1] != protocol
+        or not found[2]
+        or not int(found[3]) + number <= _MOST_PORT
+    ):
         raise OutOfRange(
-            f"advertised.listeners must be PLAINTEXT://HOST:PORT, got {listeners!r}; of several "
+            f"advertised.listeners must be {protocol}://HOST:PORT, got {listeners!r}; of several "
             "brokers each takes the next port"
         )
-    return found[1], int(found[2]) + number
+    return found[2], int(found[3]) + number
+
+
+def advertised_hosts(listeners: str) -> list[str]:
+    """The host of `advertised.listeners`, for its certificate; none if it is not set."""
+    found = _LISTENER.fullmatch(listeners)
+    return [found[2]] if found is not None else []
 
 
 _MOST_PORT = 65_535
@@ -74,8 +86,11 @@ class Broker:
         self.fetch_sessions = FetchSessions(self)
         self.knowledge = Knowledge(cluster)
         number = len(cluster.brokers)  # how many there are before it
-        self.advertised = advertised(settings.text("advertised.listeners"), number)
-        self.door = Door(listener, port, self._serve)
+        self.advertised = advertised(
+            settings.text("advertised.listeners"), number, cluster.security.protocol
+        )
+        security = cluster.security
+        self.door = Door(listener, port, security.serve(self), lambda: security.tls(self))
         # Its own of what it was started with.
         own = {
             "broker.id": str(broker_id),
@@ -83,7 +98,7 @@ class Broker:
             "process.roles": "broker,controller",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": self.log_dir,
-            "listeners": f"PLAINTEXT://{self.host}:{self.port}",
+            "listeners": f"{security.protocol}://{self.host}:{self.port}",
         }
         settings.layers[2].replace(own)
 
@@ -117,7 +132,8 @@ class Broker:
                 raise ValueError(f"{name!r} has no entry in wire.VERSIONS")
         self.handlers.update(handlers)
 
-    def _serve(self, connection: Connection, request: wire.Request) -> None:
+    def serve(self, connection: Connection, request: wire.Request) -> None:
+        """Take a request from a connection, on the listener's thread."""
         api = request.api
         if not self.is_alive:
             connection.close()
@@ -141,6 +157,7 @@ class Broker:
             connection.number,
             self,
             connection.local_host,
+            connection,
         )
         try:
             with self.cluster.agenda:

@@ -18,6 +18,7 @@ from zlib import crc32
 from sojourn.clock import ManualClock, SystemClock
 from sojourn.errors import Closed, OutOfRange, TimedOut, WrongType
 from sojourn.kafka import (
+    authentication,
     delete_records,
     elections,
     fetch,
@@ -31,7 +32,7 @@ from sojourn.kafka import (
     topics,
 )
 from sojourn.kafka.agenda import Agenda
-from sojourn.kafka.broker import Broker
+from sojourn.kafka.broker import Broker, advertised_hosts
 from sojourn.kafka.configs import (
     BROKER,
     DYNAMIC_BROKER_CONFIG,
@@ -50,6 +51,7 @@ from sojourn.kafka.quota import MutationQuota
 from sojourn.kafka.record import Record, RecordLike, batch_of, record_of, records_in
 from sojourn.kafka.records import CONTROL
 from sojourn.kafka.refusal import Refused
+from sojourn.kafka.security import Security
 from sojourn.kafka.topic import fault_in_name
 from sojourn.kafka.wire import ErrorCode
 from sojourn.millis import checked_count
@@ -58,9 +60,11 @@ from sojourn.timer import Timer
 if TYPE_CHECKING:
     from sojourn.clock import Clock
     from sojourn.kafka.replication import Fetcher
+    from sojourn.kafka.sasl import Users
     from sojourn.kafka.topic import Topic
 
 _PARTS = (
+    authentication,
     metadata,
     produce,
     fetch,
@@ -85,7 +89,8 @@ class Cluster:
 
     Their ids count from 1, unless `brokers` lists them: `Cluster(brokers=[0, 1, 2])`.
     `clock` is where every timeout of the brokers comes from: the system's, or a `ManualClock`
-    to move by hand. `config` holds broker settings by their Kafka names. Everything may be
+    to move by hand. `config` holds broker settings by their Kafka names. `security` is PLAINTEXT,
+    SSL, SASL_PLAINTEXT or SASL_SSL; `users` are names and passwords for SASL. Everything may be
     called from any thread.
     """
 
@@ -97,6 +102,8 @@ class Cluster:
         host: str = "127.0.0.1",
         port: int = 0,
         config: Mapping[str, object] | None = None,
+        security: str = "PLAINTEXT",
+        users: Mapping[str, str] | None = None,
     ) -> None:
         broker_ids = _broker_ids(brokers)
         if not isinstance(host, str):
@@ -113,6 +120,12 @@ class Cluster:
         static, altered = static_layer(config), Layer(DYNAMIC_DEFAULT_BROKER_CONFIG)
         self.settings = Settings(BROKER, [altered, static])
         self.id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self.security = Security(
+            security,
+            users,
+            static.values.get("sasl.enabled.mechanisms", ""),
+            [host, *advertised_hosts(static.values.get("advertised.listeners", ""))],
+        )
         self.agenda = Agenda()
         self.timer = Timer(self.clock, name="kafka")
         self.purgatories = Purgatories(self.timer)
@@ -163,6 +176,18 @@ class Cluster:
     def bootstrap_servers(self) -> str:
         """What clients connect to: host:port of every broker, with commas between."""
         return ",".join(f"{broker.host}:{broker.port}" for broker in self.brokers)
+
+    @property
+    def users(self) -> Users | None:
+        """Names and passwords, to be changed while it runs; None without SASL."""
+        return self.security.users
+
+    @property
+    def ca_file(self) -> str:
+        """A file with the certificate of the authority that clients are to trust; with TLS only."""
+        if self.security.certificates is None:
+            raise OutOfRange("there are no certificates without TLS; use security='SSL'")
+        return self.security.certificates.ca_file
 
     def now_ms(self) -> int:
         """The time on the cluster's clock; its zero means nothing."""
@@ -433,6 +458,7 @@ class Cluster:
             broker.door.close()
         self.purgatories.close()
         self._listener.close()
+        self.security.close()
 
     def __enter__(self) -> Cluster:
         return self

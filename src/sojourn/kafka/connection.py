@@ -17,14 +17,18 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
+import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sojourn._log import log
 from sojourn.kafka import wire
+from sojourn.kafka.tls import why_failed
 
 if TYPE_CHECKING:
+    from sojourn.kafka.authentication import Authentication
     from sojourn.kafka.listener import Listener
+    from sojourn.kafka.tls import Tls
 
 #: What Kafka calls socket.request.max.bytes.
 REQUEST_MAX_BYTES = 100 * 1024 * 1024
@@ -44,11 +48,17 @@ class Connection:
         serve: Callable[[Connection, wire.Request], None],
         scratch: bytearray,
         request_max_bytes: int,
+        tls: Tls | None = None,
     ) -> None:
         self.number = number
         self.host = sock.getpeername()[0]
         self.local_host: str = sock.getsockname()[0]
         self.is_open = True
+        #: How far the client has said who it is; None as long as nobody asks.
+        self.authentication: Authentication | None = None
+        #: Takes the next frame as it is, if it is no request.
+        self.on_token: Callable[[bytes], object] | None = None
+        self._tls = tls
         self._sock = sock
         self._listener = listener
         self._serve = serve
@@ -56,6 +66,7 @@ class Connection:
         self._request_max_bytes = request_max_bytes
         self._received = bytearray()
         self._answering = False
+        self._is_answered = False  # and the answer is on its way
         self._is_last = False
         self._on_hang_up: Callable[[], object] | None = None
         self._unsent: memoryview | None = None
@@ -94,6 +105,8 @@ class Connection:
                 self._flush()
             if events & _READ and self.is_open:
                 self._receive()
+                if self._tls is not None:
+                    self._flush()  # what TLS has to say to what it has read
             self._serve_received()
         except OSError as error:
             log.debug("kafka: connection %d from %s: %s", self.number, self.host, error)
@@ -114,21 +127,45 @@ class Connection:
 
     def _receive(self) -> None:
         if self._answering:
-            if self._on_hang_up is not None and not self._sock.recv(1, socket.MSG_PEEK):
-                self.close()
-                return
-            self._listen(self._interest & ~_READ)  # it can wait until the answer is out
+            # To see whether the client goes; what else there is can wait until the answer is out.
+            if self._on_hang_up is None or self._read():
+                self._listen(self._interest & ~_READ)
             return
-        size = 1
-        while size and not self._frame_end():
-            try:
-                size = self._sock.recv_into(self._scratch)
-            except BlockingIOError:
+        while not self._frame_end():
+            if self._read() < len(self._scratch):
                 return
-            self._received += self._scratch[:size]
-            if size < len(self._scratch):
-                break
+
+    def _read(self) -> int:
+        """Read once; 0 if nothing has come, or if that was the end and it is closed now."""
+        try:
+            size = self._sock.recv_into(self._scratch)
+        except BlockingIOError:
+            return 0
         if not size:
+            self.close()
+        elif self._tls is None:
+            self._received += self._scratch[:size]
+        else:
+            self._decrypt(self._tls, self._scratch[:size])
+        return size
+
+    def _decrypt(self, tls: Tls, data: memoryview) -> None:
+        try:
+            self._received += tls.decrypted(data)
+        except ssl.SSLError as error:
+            log.warning(
+                "kafka: connection %d from %s: TLS failed, it is closed: %s%s",
+                self.number,
+                self.host,
+                error,
+                why_failed(error),
+            )
+            with contextlib.suppress(OSError):
+                self._sock.send(tls.to_send())  # the reason, for the client's log
+            self.close()
+            return
+        self._send(tls.to_send())
+        if tls.is_closed:
             self.close()
 
     def _frame_end(self) -> int:
@@ -159,6 +196,10 @@ class Connection:
                 return
             frame = bytes(memoryview(self._received)[4:end])
             del self._received[:end]
+            if self.on_token is not None:
+                self._answering = True
+                self.on_token(frame)
+                continue
             request = self._read_request(frame)
             if request is not None:
                 self._answering = True
@@ -195,8 +236,14 @@ class Connection:
             if frame is None:
                 self._answering = False
             else:
-                self._unsent = memoryview(frame)
+                self._is_answered = True
+                self._send(frame if self._tls is None else self._tls.encrypted(frame))
             self.on_event(_WRITE)
+
+    def _send(self, data: bytes) -> None:
+        """Have this sent, after what is yet to be sent."""
+        if data:
+            self._unsent = memoryview(data if self._unsent is None else bytes(self._unsent) + data)
 
     def _flush(self) -> None:
         unsent = self._unsent
@@ -210,11 +257,11 @@ class Connection:
                 self._listen(self._interest | _WRITE)
                 return
         self._unsent = None
-        self._answering = False
-        if self._is_last:
-            self.close()
-            return
         self._listen(self._interest & ~_WRITE)
+        if self._is_answered:
+            self._answering = self._is_answered = False
+            if self._is_last:
+                self.close()
 
     def _listen(self, interest: int) -> None:
         if interest != self._interest and self.is_open:
@@ -225,7 +272,10 @@ class Connection:
 def looks_like(start: bytes) -> str:
     """What speaks here instead of Kafka's protocol, by its first bytes; empty if nobody knows."""
     if start[:2] == b"\x16\x03":
-        return ": it looks like TLS, which is not spoken here; use security.protocol=PLAINTEXT"
+        return (
+            ": it looks like TLS, which is not spoken here; use security.protocol=PLAINTEXT, or "
+            'Cluster(security="SSL")'
+        )
     if start in (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN"):
         return ": it looks like HTTP; clients of Kafka are served here"
     return ""

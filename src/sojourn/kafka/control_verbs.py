@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker
     from sojourn.kafka.faults import Fault
     from sojourn.kafka.groups.group import Group
+    from sojourn.kafka.security import Security
     from sojourn.kafka.topic import Topic
     from sojourn.purgatory import Purgatory
 
@@ -35,8 +36,19 @@ def cluster(call: Call) -> Any:
     return {
         "id": call.cluster.id,
         "bootstrap_servers": call.cluster.bootstrap_servers,
+        "security": _security(call.cluster.security),
         "brokers": [_broker(broker) for broker in call.cluster.brokers],
     }
+
+
+def _security(security: Security) -> dict[str, Any]:
+    told: dict[str, Any] = {"protocol": security.protocol}
+    if security.mechanisms:
+        told["mechanisms"] = list(security.mechanisms)
+    if security.certificates is not None:
+        told["ca_file"] = security.certificates.ca_file
+        told["ca_pem"] = security.certificates.ca_pem.decode()
+    return told
 
 
 def _broker(broker: Broker) -> dict[str, Any]:
@@ -96,13 +108,14 @@ def faults(call: Call) -> Any:
 
 
 def add_fault(call: Call) -> Any:
-    """Script a fault: {"do": "answer" | "delay" | "drop" | "lose", "api": …, …}"""
+    """Script a fault: {"do": "answer" | "delay" | "drop" | "lose" | "certificate", …}"""
     what = call.take("do", str)
     verbs: Mapping[str, Callable[..., Fault]] = {
         "answer": call.cluster.faults.answer,
         "delay": call.cluster.faults.delay,
         "drop": call.cluster.faults.drop,
         "lose": call.cluster.faults.lose,
+        "certificate": call.cluster.faults.certificate,
     }
     if what not in verbs:
         raise ControlError(400, "bad_fault", f"do must be one of {', '.join(verbs)}, got {what!r}")

@@ -27,6 +27,7 @@ from sojourn.errors import OutOfRange, WrongType
 from sojourn.kafka import wire
 from sojourn.kafka.error_answers import PARTITION, TOPIC, Named, can_name, can_say_error
 from sojourn.kafka.faulted_request import FaultedRequest
+from sojourn.kafka.tls import checked_flaw
 from sojourn.kafka.wire import ErrorCode
 from sojourn.millis import checked_count
 
@@ -58,6 +59,7 @@ class Fault:
         ms: int = 0,
         answer: bool = False,
         hang: bool = False,
+        flaw: str = "",
         topic: str | None = None,
         partition: int | None = None,
         client_id: str | None = None,
@@ -74,6 +76,7 @@ class Fault:
         self.ms = ms
         self.answer = answer
         self.hang = hang
+        self.flaw = flaw
         self.topic = topic
         self.partition = partition
         self.client_id = client_id
@@ -102,7 +105,8 @@ class Fault:
     def may_strike(self, request: wire.Request, broker: Broker) -> bool:
         """Whether it is meant for such requests; which partitions they name is not looked at."""
         return (
-            (self.api is None or self.api == request.api.name)
+            not self.flaw
+            and (self.api is None or self.api == request.api.name)
             and (self.client_id is None or self.client_id == request.client_id)
             and (self.broker is None or self.broker == broker.id)
         )
@@ -136,6 +140,7 @@ class Fault:
             "ms": self.ms or None,
             "answer": self.answer or None,
             "hang": self.hang or None,
+            "flaw": self.flaw or None,
             "topic": self.topic,
             "partition": self.partition,
             "client_id": self.client_id,
@@ -201,6 +206,39 @@ class Faults:
         With `hang` the connection stays open, and the client waits until it has waited enough.
         """
         return self._add("lose", api_of(api), hang=bool(hang), **meant_for)
+
+    def certificate(
+        self,
+        flaw: str,
+        *,
+        broker: int | None = None,
+        times: int | None = None,
+        probability: float = 1.0,
+        seed: int | None = None,
+    ) -> Fault:
+        """Show new connections a certificate that is expired, not_yet_valid, untrusted or for the
+        wrong_host. Each connection is a hit."""
+        if not self._cluster.security.protocol.endswith("SSL"):
+            raise OutOfRange(
+                "there are no certificates without TLS; make the cluster with security='SSL'"
+            )
+        return self._add(
+            "certificate",
+            None,
+            flaw=checked_flaw(flaw),
+            broker=broker,
+            times=times,
+            probability=probability,
+            seed=seed,
+        )
+
+    def flaw(self, broker: Broker) -> str:
+        """What is to be wrong with the certificate that this broker shows next, if anything."""
+        with self._cluster.agenda:
+            for fault in self._active:
+                if fault.flaw and fault.broker in (None, broker.id) and fault.strikes():
+                    return fault.flaw
+        return ""
 
     def remove(self, fault: Fault) -> None:
         """End the fault, if it has not ended."""

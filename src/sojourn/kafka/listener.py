@@ -15,11 +15,15 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
+from typing import TYPE_CHECKING
 
 from sojourn._log import log
 from sojourn.errors import Closed
 from sojourn.kafka import wire
 from sojourn.kafka.connection import REQUEST_MAX_BYTES, Connection
+
+if TYPE_CHECKING:
+    from sojourn.kafka.tls import Tls
 
 _SCRATCH_BYTES = 1 << 20
 _BACKLOG = 128
@@ -120,11 +124,14 @@ class Listener:
             self._selector.unregister(sock)
 
     def connect(
-        self, sock: socket.socket, serve: Callable[[Connection, wire.Request], None]
+        self,
+        sock: socket.socket,
+        serve: Callable[[Connection, wire.Request], None],
+        tls: Tls | None,
     ) -> Connection:
         self._connections += 1
         return Connection(
-            self._connections, sock, self, serve, self._scratch, self.request_max_bytes
+            self._connections, sock, self, serve, self._scratch, self.request_max_bytes, tls
         )
 
     def _run(self) -> None:
@@ -178,9 +185,11 @@ class Door:
         listener: Listener,
         port: int,
         serve: Callable[[Connection, wire.Request], None],
+        tls: Callable[[], Tls | None] = lambda: None,
     ) -> None:
         self._listener = listener
         self._serve = serve
+        self._tls = tls
         self._sock = self._bound(port)
         self.host = listener.host
         self.port: int = self._sock.getsockname()[1]
@@ -248,7 +257,7 @@ class Door:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._inside = {connection for connection in self._inside if connection.is_open}
         try:
-            self._inside.add(self._listener.connect(sock, self._serve))
+            self._inside.add(self._listener.connect(sock, self._serve, self._tls()))
         except OSError:  # gone before we looked
             sock.close()
 

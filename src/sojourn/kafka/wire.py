@@ -51,6 +51,7 @@ VERSIONS: Mapping[str, tuple[int, int]] = {
     "sync_group": (0, 5),
     "describe_groups": (0, 5),
     "list_groups": (0, 5),
+    "sasl_handshake": (0, 1),
     "api_versions": (0, 4),
     "create_topics": (2, 7),
     "delete_topics": (1, 6),
@@ -61,6 +62,7 @@ VERSIONS: Mapping[str, tuple[int, int]] = {
     "alter_configs": (0, 2),
     "alter_replica_log_dirs": (1, 2),
     "describe_log_dirs": (1, 4),
+    "sasl_authenticate": (0, 2),
     "create_partitions": (0, 3),
     "delete_groups": (0, 2),
     "elect_leaders": (0, 2),
@@ -73,8 +75,6 @@ VERSIONS: Mapping[str, tuple[int, int]] = {
 }
 
 API_KEYS: Mapping[str, int] = {name: key for key, name in api_key_map.items()}
-
-_SASL = (API_KEYS["sasl_handshake"], API_KEYS["sasl_authenticate"])
 
 _START = struct.Struct(">hhi")
 
@@ -167,8 +167,7 @@ def read_request(frame: bytes) -> Request:
     name = api_key_map.get(key)
     if name is None or name not in VERSIONS:
         known = f" ({name})" if name else ""
-        hint = "; it looks like SASL, use security.protocol=PLAINTEXT" if key in _SASL else ""
-        raise BadFrame(f"API key {key}{known} is not served{hint}")
+        raise BadFrame(f"API key {key}{known} is not served")
     low, high = VERSIONS[name]
     if not low <= version <= high:
         raise UnknownVersion(name, version, correlation_id)

@@ -1,0 +1,78 @@
+"""Security: which of Kafka's four protocols the brokers of a cluster speak, and with whom.
+
+PLAINTEXT         anybody
+SSL               encrypted, by certificates that clients are to trust
+SASL_PLAINTEXT    users with passwords
+SASL_SSL          both
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from sojourn.errors import OutOfRange, WrongType
+from sojourn.kafka.authentication import Gate
+from sojourn.kafka.sasl import MECHANISMS, Users
+from sojourn.kafka.tls import Certificates, Tls
+
+if TYPE_CHECKING:
+    from sojourn.kafka import wire
+    from sojourn.kafka.broker import Broker
+    from sojourn.kafka.connection import Connection
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class Security:
+    """One cluster's."""
+
+    def __init__(
+        self,
+        protocol: str,
+        users: Mapping[str, str] | None,
+        mechanisms: str,
+        names: Iterable[str],
+    ) -> None:
+        if protocol not in PROTOCOLS:
+            raise OutOfRange(f"security must be one of {', '.join(PROTOCOLS)}, got {protocol!r}")
+        self.protocol = protocol
+        self.users: Users | None = None
+        self.mechanisms: tuple[str, ...] = ()
+        if protocol.startswith("SASL"):
+            if users is None:
+                raise OutOfRange(f"{protocol} needs users: users={{'alice': 'secret'}}")
+            if not isinstance(users, Mapping):
+                raise WrongType(f"users must map names to passwords, got {users!r}")
+            self.users = Users(users)
+            self.mechanisms = _mechanisms(mechanisms)
+        elif users:
+            raise OutOfRange(f"{protocol} has no users; use SASL_PLAINTEXT or SASL_SSL")
+        self.certificates = Certificates(names) if protocol.endswith("SSL") else None
+
+    def serve(self, broker: Broker) -> Callable[[Connection, wire.Request], None]:
+        """Who serves the requests of this broker's connections."""
+        if self.users is None:
+            return broker.serve
+        return Gate(broker, self.users, self.mechanisms).serve
+
+    def tls(self, broker: Broker) -> Tls | None:
+        """TLS for a new connection to this broker, with the certificate that is due; or None."""
+        if self.certificates is None:
+            return None
+        return Tls(self.certificates.context(broker.cluster.faults.flaw(broker)))
+
+    def close(self) -> None:
+        if self.certificates is not None:
+            self.certificates.close()
+
+
+def _mechanisms(setting: str) -> tuple[str, ...]:
+    """Those of `sasl.enabled.mechanisms`; all that we have if it is not set."""
+    found = tuple(name.strip() for name in setting.split(",") if name.strip()) or MECHANISMS
+    for name in found:
+        if name not in MECHANISMS:
+            raise OutOfRange(
+                f"sasl.enabled.mechanisms can be {', '.join(MECHANISMS)} here, got {name}"
+            )
+    return found
