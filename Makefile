@@ -7,7 +7,7 @@ DEMO := build/demo
 TYPES := $(shell find src -name '*.pxd')
 SOURCES := pyproject.toml setup.py $(TYPES) $(wildcard $(TYPES:.pxd=.py))
 
-.PHONY: setup demo watch serve test check bench nightly clean
+.PHONY: setup demo watch serve test check bench nightly wheels clean
 
 setup: $(STAMP)
 
@@ -53,6 +53,10 @@ bench: setup
 	$(BIN)/python -m benchmarks.durable
 	$(BIN)/python -m benchmarks.service
 	$(BIN)/python -m benchmarks.history
+
+# What is published, built and tried in clean environments.
+wheels:
+	$(PYTHON) scripts/wheels.py
 
 nightly: setup
 	$(BIN)/python -m pytest -m nightly

@@ -1,7 +1,8 @@
 """Compile the modules that have a .pxd beside them; everything else is in pyproject.toml.
 
 SOJOURN_PURE=1 builds without compiling. Where there is no C compiler the build goes on
-without it too, unless SOJOURN_REQUIRE_COMPILED=1 asks for an error instead.
+without it too, unless SOJOURN_REQUIRE_COMPILED=1 asks for an error instead. A wheel that has
+nothing compiled in it is named so: py3-none-any.
 """
 
 import multiprocessing
@@ -10,13 +11,36 @@ import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 
-SOURCES = [p for p in sorted(Path("src").rglob("*.py")) if p.with_suffix(".pxd").exists()]
+SOURCE = Path("src")
+SOURCES = [p for p in sorted(SOURCE.rglob("*.py")) if p.with_suffix(".pxd").exists()]
 
 
 def asked(name: str) -> bool:
     return os.environ.get(name, "") not in ("", "0")
+
+
+class BuildWhatIsThere(build):
+    """Builds all, and nothing that is left of an earlier build."""
+
+    def run(self) -> None:
+        remove_stale(Path(self.build_lib))
+        super().run()
+
+
+def remove_stale(built: Path) -> None:
+    """Remove what was made of sources that are gone since."""
+    for path in sorted(built.rglob("*")):
+        if path.is_file() and not has_source(path.relative_to(built)):
+            path.unlink()
+
+
+def has_source(built: Path) -> bool:
+    if built.suffix in (".so", ".pyd"):  # module.cpython-311-x86_64-linux-gnu.so
+        return (SOURCE / built.with_name(built.name.partition(".")[0] + ".pxd")).exists()
+    return (SOURCE / built).exists()
 
 
 class CompileOrGoWithout(build_ext):
@@ -29,19 +53,22 @@ class CompileOrGoWithout(build_ext):
             self.build_lib, self.build_temp = "build/editable", "build/objects"
 
     def run(self) -> None:
+        remove_stale(Path(self.build_lib))  # an editable install has no other command
         try:
             super().run()
         except Exception as error:
             if asked("SOJOURN_REQUIRE_COMPILED"):
                 raise
-            print(f"sojourn is not compiled, and will run interpreted: {error}")
+            print(f"sojourn is not compiled, and will run interpreted: {error}", file=sys.stderr)
             for extension in self.extensions:
                 Path(self.build_lib, self.get_ext_filename(extension.name)).unlink(missing_ok=True)
-            self.extensions = []
+            self.extensions = self.distribution.ext_modules = []
+            if wheel := self.distribution.command_obj.get("bdist_wheel"):
+                wheel.root_is_pure = True
 
 
 def module_name(source: Path) -> str:
-    return ".".join(source.relative_to("src").with_suffix("").parts)
+    return ".".join(source.relative_to(SOURCE).with_suffix("").parts)
 
 
 def extension(source: Path) -> Extension:
@@ -77,4 +104,7 @@ def extensions() -> list[Extension]:
     )
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": CompileOrGoWithout})
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build": BuildWhatIsThere, "build_ext": CompileOrGoWithout},
+)

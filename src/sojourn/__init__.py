@@ -13,3 +13,5 @@ from sojourn.reaper import prompt_switching as prompt_switching  # less late bes
 from sojourn.task import TimerTask as TimerTask  # something to run after a delay
 from sojourn.timer import Timer as Timer  # runs tasks after their delay
 from sojourn.wheel import TimingWheel as TimingWheel  # the hierarchical timing wheel
+
+__version__ = "0.1.0"

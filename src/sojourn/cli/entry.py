@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import re
 import sys
 from collections.abc import Sequence
 
+import sojourn
 from sojourn.cli import (
     backup,
     cancel,
@@ -85,6 +87,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--traceback", action="store_true", help="show where in the program an error arose"
+    )
+    build = "compiled" if sojourn.compiled else "interpreted"
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"sojourn {sojourn.__version__}, {build}, Python {platform.python_version()}",
     )
     commands = parser.add_subparsers(metavar="command", required=True)
     for command in (sample, replay, stream, report, serve, kafka):
