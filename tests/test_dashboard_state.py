@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="the service needs its extras")
 
+import jsonschema_rs
 import msgspec
 
 from sojourn import ManualClock
@@ -21,6 +22,7 @@ from sojourn.durable import Operation, Purgatory
 from sojourn.service import advice
 from sojourn.service.service import Service
 from sojourn.service.state import State
+from sojourn.service.state_schema import state_schema
 
 START_MS = 1_800_000_000_000
 STATUSES = ("completed", "expired", "cancelled")
@@ -65,6 +67,7 @@ class World:
             return told
 
         told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(asyncio.run(gather())))
+        jsonschema_rs.validate(state_schema(), told)
         return told
 
     def outcomes(self) -> list[Operation]:

@@ -8,6 +8,7 @@ from typing import Any
 from sojourn.service.endpoints import Action
 from sojourn.service.limits import Limits
 from sojourn.service.schemas import components, ref
+from sojourn.service.state_schema import state_schema
 
 VERSION = "1"
 
@@ -45,7 +46,7 @@ def document(actions: Iterable[Action], limits: Limits) -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": components(limits),
+            "schemas": {**components(limits), "State": state_schema()},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }

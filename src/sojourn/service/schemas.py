@@ -11,8 +11,8 @@ from sojourn.service.limits import Limits
 
 Schema = dict[str, Any]
 
-_INT64 = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
-_COUNT = {"type": "integer", "minimum": 0}
+INT64 = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
+COUNT = {"type": "integer", "minimum": 0}
 _OR_NULL = [{"type": "null"}]
 _TRACEPARENT = "^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"
 
@@ -29,10 +29,11 @@ def one_or_many(name: str) -> Schema:
 
 def list_of(name: str, of: str, **more: Schema) -> Schema:
     """An object with a list."""
-    return _object({name: {"type": "array", "items": ref(of)}, **more})
+    return object_of({name: {"type": "array", "items": ref(of)}, **more})
 
 
-def _object(properties: dict[str, Any], optional: tuple[str, ...] = ()) -> Schema:
+def object_of(properties: dict[str, Any], optional: tuple[str, ...] = ()) -> Schema:
+    """An object with these properties and no others."""
     return {
         "type": "object",
         "properties": properties,
@@ -41,7 +42,8 @@ def _object(properties: dict[str, Any], optional: tuple[str, ...] = ()) -> Schem
     }
 
 
-def _or_null(schema: Schema) -> Schema:
+def or_null(schema: Schema) -> Schema:
+    """That, or null."""
     return {"anyOf": [schema, *_OR_NULL]}
 
 
@@ -56,14 +58,14 @@ def components(limits: Limits) -> dict[str, Schema]:
         "payload_base64": {"type": "string", "contentEncoding": "base64"},
     }
     traceparent = {"type": "string", "pattern": _TRACEPARENT}
-    requirement = _object({"key": key, "offset": _INT64})
-    told_requirement = _object(
-        {"key": text, "offset": _INT64, "progress": _or_null(_INT64), "holds": {"type": "boolean"}},
+    requirement = object_of({"key": key, "offset": INT64})
+    told_requirement = object_of(
+        {"key": text, "offset": INT64, "progress": or_null(INT64), "holds": {"type": "boolean"}},
         ("progress", "holds"),
     )
     return {
         "Requirement": requirement,
-        "Submit": _object(
+        "Submit": object_of(
             {
                 "id": id,
                 "requires": {
@@ -73,40 +75,40 @@ def components(limits: Limits) -> dict[str, Schema]:
                     "maxItems": limits.requirements,
                 },
                 "timeout_ms": timeout_ms,
-                "needed": _or_null({"type": "integer", "minimum": 1}),
-                "class": _or_null({"type": "string", "maxLength": 1024}),
-                "traceparent": _or_null(traceparent),
+                "needed": or_null({"type": "integer", "minimum": 1}),
+                "class": or_null({"type": "string", "maxLength": 1024}),
+                "traceparent": or_null(traceparent),
                 **payload,
             },
             ("needed", "class", "payload", "payload_base64", "traceparent"),
         ),
         "Signal": requirement,
-        "Cancel": _object({"id": id}),
-        "Operation": _object(
+        "Cancel": object_of({"id": id}),
+        "Operation": object_of(
             {
                 "id": text,
                 "status": {"enum": ["waiting", "completed", "expired", "cancelled"]},
-                "submitted_ms": _COUNT,
-                "deadline_ms": _COUNT,
-                "timeout_ms": _COUNT,
-                "at_ms": _or_null(_COUNT),
-                "by_key": _or_null(text),
-                "waited_ms": _or_null(_COUNT),
+                "submitted_ms": COUNT,
+                "deadline_ms": COUNT,
+                "timeout_ms": COUNT,
+                "at_ms": or_null(COUNT),
+                "by_key": or_null(text),
+                "waited_ms": or_null(COUNT),
                 "class": text,
-                "number": _or_null(_COUNT),
+                "number": or_null(COUNT),
                 "requires": {"type": "array", "items": told_requirement},
-                "needed": _COUNT,
-                "traceparent": _or_null(text),
+                "needed": COUNT,
+                "traceparent": or_null(text),
                 **payload,
             },
             ("payload", "payload_base64"),
         ),
-        "Answer": _object(
+        "Answer": object_of(
             {
                 "verdict": {
                     "enum": ["accepted", "duplicate", "unchanged", "ended", "unknown", "refused"]
                 },
-                "at_ms": _or_null(_COUNT),
+                "at_ms": or_null(COUNT),
                 "operation": ref("Operation"),
                 "error": ref("Trouble"),
             },
@@ -114,11 +116,11 @@ def components(limits: Limits) -> dict[str, Schema]:
         ),
         "Answers": list_of("answers", "Answer"),
         "AnswerOrAnswers": {"oneOf": [ref("Answer"), ref("Answers")]},
-        "Outcomes": list_of("outcomes", "Operation", last=_COUNT, next=_COUNT),
+        "Outcomes": list_of("outcomes", "Operation", last=COUNT, next=COUNT),
         "Operations": list_of("operations", "Operation"),
-        "Key": _object({"key": text, "progress": _or_null(_INT64), "waiting": _COUNT}),
-        "Position": _object({"number": _COUNT}),
-        "Webhook": _object(
+        "Key": object_of({"key": text, "progress": or_null(INT64), "waiting": COUNT}),
+        "Position": object_of({"number": COUNT}),
+        "Webhook": object_of(
             {
                 "url": {"type": "string", "format": "uri", "maxLength": 2048},
                 "secret": {"type": "string", "minLength": 16, "maxLength": 1024},
@@ -127,19 +129,18 @@ def components(limits: Limits) -> dict[str, Schema]:
             },
             ("secret", "batch", "per_second"),
         ),
-        "SubscriptionIn": _object({"webhook": _or_null(ref("Webhook"))}, ("webhook",)),
-        "Subscription": _object(
+        "SubscriptionIn": object_of({"webhook": or_null(ref("Webhook"))}, ("webhook",)),
+        "Subscription": object_of(
             {
                 "name": text,
-                "position": _COUNT,
-                "behind": _COUNT,
-                "webhook": _or_null({"type": "object"}),
+                "position": COUNT,
+                "behind": COUNT,
+                "webhook": or_null({"type": "object"}),
             }
         ),
         "Subscriptions": list_of("subscriptions", "Subscription"),
-        "State": {"type": "object"},
-        "Alive": _object({"alive": {"const": True}}),
-        "Ready": _object({"ready": {"const": True}}),
+        "Alive": object_of({"alive": {"const": True}}),
+        "Ready": object_of({"ready": {"const": True}}),
         "Trouble": {
             "type": "object",
             "properties": {
@@ -147,11 +148,11 @@ def components(limits: Limits) -> dict[str, Schema]:
                 "message": text,
                 "found": {},
                 "do": text,
-                "after": _COUNT,
+                "after": COUNT,
                 "id": text,
             },
             "required": ["code", "message"],
             "additionalProperties": False,
         },
-        "Error": _object({"error": ref("Trouble")}),
+        "Error": object_of({"error": ref("Trouble")}),
     }
