@@ -75,6 +75,10 @@ def _settings(master: str, driver_memory: str, shuffle_partitions: int | None) -
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.adaptive.enabled": "true",
+        # Otherwise Spark adds up the size of an Arrow batch after every row of it, which takes
+        # longer than filling it. A batch then ends after so many rows, however large they are;
+        # it must stay below 2 GiB.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     }
     if master.startswith("local"):
         # Nobody else needs to reach us; and a laptop's own name often leads nowhere.
