@@ -302,8 +302,10 @@ def lateness(size: Size, repeats: int) -> list[Case]:
 
 
 def rows(size: Size, inputs: Inputs, repeats: int, wanted: str) -> list[Case]:
-    everybody = ["replay", "spark", "window-sql", "duckdb", "polars"]
-    ours = ["replay", "spark"]
+    everybody = [
+        "replay", "spark", "spark-shuffle", "spark-floor", "window-sql", "duckdb", "polars",
+    ]  # fmt: skip
+    ours = ["replay", "spark", "spark-shuffle", "spark-floor"]
     shapes = [
         (n, keys, hot_share, everybody)
         for n in size.rows

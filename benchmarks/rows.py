@@ -3,18 +3,25 @@
 As many signals as operations, two requirements each, any or both of them needed; keys uniform, or
 one key with half of all rows. Timed, after one round to warm up: reading the files and finding the
 outcomes, as an Arrow table in process, into a sink that drops them on Spark. Ours also checks every
-row and looks for duplicate ids, the others do not. Peak memory is that of the process and of all it
-started.
+row and looks for duplicate ids, the others do not. Peak memory and processor time are those of the
+process and of all it started; of Spark's processor time a part is the JVM's compiler, which goes on
+in the second round.
+
+The floor is what Spark itself takes on this way: both inputs are read and go to Python, as Arrow,
+and as many rows as there are operations come back, with the columns of outcomes, all the same.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from benchmarks.contenders import rows as others
 
@@ -27,11 +34,12 @@ def measure(name: str, params: dict[str, Any]) -> Row:
     answer = _ANSWERS[name](operations, signals)
     with Peak() as peak:
         answer()
-        started = perf_counter()
+        started, started_cpu_s = perf_counter(), family_cpu_s()
         answer()
-        spent_s = perf_counter() - started
+        spent_s, cpu_s = perf_counter() - started, family_cpu_s() - started_cpu_s
     return {
         "seconds": spent_s,
+        "cpu_s": cpu_s,
         "rows_per_s": params["operations"] / spent_s,
         "peak_mb": peak.bytes / 1e6,
     }
@@ -48,14 +56,45 @@ def replayed(operations: Path, signals: Path) -> Callable[[], object]:
     return answer
 
 
-def on_spark(operations: Path, signals: Path) -> Callable[[], object]:
+def on_spark(operations: Path, signals: Path, strategy: str = "auto") -> Callable[[], object]:
     from sojourn import spark as sp
 
     spark = sp.local_session("local[2]", driver_memory="12g")
 
     def answer() -> None:
-        found = sp.resolve(spark.read.parquet(str(operations)), spark.read.parquet(str(signals)))
+        asked, heard = (spark.read.parquet(str(folder)) for folder in (operations, signals))
+        found = sp.resolve(asked, heard, strategy=strategy)
         found.rows.write.format("noop").mode("overwrite").save()
+
+    return answer
+
+
+def by_floor(operations: Path, signals: Path) -> Callable[[], object]:
+    """Both inputs to Python and as many rows back as there are operations."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from sojourn.spark import local_session
+    from sojourn.spark.answers import spark_schema
+
+    spark = local_session("local[2]", driver_memory="12g")
+    output = spark_schema([])
+    columns = to_arrow_schema(output)
+    constants = [1 if str(field.type) == "int64" else "a text" for field in columns]
+
+    def same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.record_batch(
+                [pa.repeat(value, len(batch)) for value in constants], schema=columns
+            )
+
+    def nothing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield from ()
+
+    def answer() -> None:
+        asked, heard = (spark.read.parquet(str(folder)) for folder in (operations, signals))
+        found = asked.mapInArrow(same, output).union(heard.mapInArrow(nothing, output))
+        found.write.format("noop").mode("overwrite").save()
 
     return answer
 
@@ -80,9 +119,11 @@ def by_polars(operations: Path, signals: Path) -> Callable[[], object]:
     return lambda: others.polars_asof(operations, signals)
 
 
-_ANSWERS = {
+_ANSWERS: dict[str, Callable[[Path, Path], Callable[[], object]]] = {
     "replay": replayed,
     "spark": on_spark,
+    "spark-shuffle": partial(on_spark, strategy="shuffle"),
+    "spark-floor": by_floor,
     "window-sql": by_window_sql,
     "duckdb": by_duckdb,
     "polars": by_polars,
@@ -127,6 +168,18 @@ def _family() -> set[int]:
     while more := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= more
     return family
+
+
+def family_cpu_s() -> float:
+    """Processor time of this process and all it started, also of what has ended meanwhile."""
+    ticks = 0
+    for pid in _family():
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += sum(map(int, fields[11:15]))  # its own and its children's, in user and system
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _resident_pages(pid: int) -> int:

@@ -155,6 +155,14 @@ def _lateness(results: Results, _size: Size) -> list[Target]:
 def _rows(results: Results, size: Size) -> list[Target]:
     found = []
     for n in size.rows:
+        hot, uniform = (
+            results.number("rows", f"{count(n)}, {keys}", "spark", "seconds")
+            for keys in ("one key has half", "uniform")
+        )
+        ratio = hot / uniform if hot and uniform else None
+        found.append(
+            Target(f"{count(n)}: one hot key over uniform", 1.1, "×", ratio, at_least=False)
+        )
         for keys in ("uniform", "one key has half"):
             scenario = f"{count(n)}, {keys}"
 
@@ -163,9 +171,16 @@ def _rows(results: Results, size: Size) -> list[Target]:
                 other = results.number("rows", scenario, theirs, "seconds")
                 return other / mine if mine and other else None
 
+            floor = times("spark-floor", "spark")
             found += [
-                Target(f"{scenario}: batch vs window SQL", 2, "×", times("spark", "window-sql")),
-                Target(f"{scenario}: batch vs DuckDB", 0.5, "×", times("spark", "duckdb")),
+                Target(
+                    f"{scenario}: batch vs window SQL",
+                    4 if n < 10_000_000 else 6,
+                    "×",
+                    times("spark", "window-sql"),
+                ),
+                Target(f"{scenario}: batch vs DuckDB", 1, "×", times("spark", "duckdb")),
+                Target(f"{scenario}: batch over Spark's floor", 1.8, "×", floor, at_least=False),
                 Target(f"{scenario}: replay vs DuckDB", 1, "×", times("replay", "duckdb")),
             ]
     return found

@@ -29,6 +29,8 @@ LABELS = {
     "sleep": "a bare sleeping thread",
     "replay": "sojourn.replay",
     "spark": "sojourn.spark, batch",
+    "spark-shuffle": "sojourn.spark, batch, shuffled",
+    "spark-floor": "Spark's floor",
     "spark-stream": "sojourn.spark, stream",
     "cluster": "sojourn.kafka",
     "mock": "librdkafka's mock cluster",
