@@ -33,7 +33,7 @@ TESTS_OF = {
     "sojourn.replay.alarms": ("test_replay_engine", "test_replay_engine_random"),
     "sojourn.replay.codes": ("test_replay_codes",),
     "sojourn.replay.endings": ("test_replay_codes", "test_one_answer"),
-    "sojourn.replay.moments": ("test_replay_codes", "test_one_answer"),
+    "sojourn.replay.steps": ("test_replay_codes", "test_one_answer"),
     "sojourn.replay.progress": ("test_replay_engine", "test_replay_engine_random"),
     "sojourn.replay.texts": ("test_replay_engine",),
     "sojourn.replay.waiting": ("test_replay_engine", "test_replay_engine_random"),

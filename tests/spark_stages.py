@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import pickle
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
@@ -13,7 +17,9 @@ from rows_traces import Trace
 
 from sojourn.replay import rows
 from sojourn.spark import fingerprints
-from sojourn.spark.batch import _arrow_schema, _output_schema
+from sojourn.spark.answers import Answers, spark_schema
+from sojourn.spark.batch import _arrow_schema
+from sojourn.spark.broadcast import NO_LIMITS, Index, Lookup, Survey
 from sojourn.spark.hot_keys import HotKeys
 from sojourn.spark.stages import Job
 
@@ -37,8 +43,7 @@ def job_for(
         partitions,
         until_ms,
         COLUMNS | {rows.OPERATIONS: operations.schema},
-        tuple(field.name for field in extras),
-        _arrow_schema(_output_schema(extras)),
+        Answers(_arrow_schema(spark_schema(extras))),
         hot or HotKeys(),
     )
 
@@ -54,7 +59,54 @@ def run(
     found = [batch for piece in delivered(packed) for batch in job.find_moments(piece)]
     found += mapped(job.pack_cancels, cancels)
     ended = [batch for piece in delivered(found) for batch in job.end_operations(piece)]
-    return pa.Table.from_batches(ended, job.output)
+    return pa.Table.from_batches(ended, job.answers.schema)
+
+
+@dataclass(frozen=True)
+class OnEveryMachine:
+    """An index that is broadcast: it comes to the workers as bytes."""
+
+    sent: bytes
+
+    @property
+    def value(self) -> Index:
+        index: Index = pickle.loads(self.sent)
+        return index
+
+
+def run_broadcast(
+    job: Job,
+    operations: Iterable[pa.Table],
+    signals: Iterable[pa.Table],
+    cancels: Iterable[pa.Table] = (),
+) -> pa.Table:
+    """The same by the broadcast path; some ids are taken for suspects that are none."""
+    survey = Survey(job, NO_LIMITS)
+    found = mapped(survey.find_steps, signals) + mapped(survey.find_cancel_steps, cancels)
+    hashed = [pa.table({"hash": _hashes(table)}) for table in operations]
+    findings = survey.findings(found + mapped(survey.pack_hashes, hashed))
+    suspects = findings.suspects(NO_LIMITS)
+    lookup = Lookup(job, OnEveryMachine(pickle.dumps(findings.index())))
+    others, packed = [], []
+    for table, hashes in zip(operations, hashed, strict=True):
+        is_suspect = pa.array(np.isin(hashes["hash"].to_numpy(), suspects))
+        others.append(table.filter(pa.compute.invert(is_suspect)))
+        packed += mapped(lookup.pack_operations, [table.filter(is_suspect)])
+    ended = mapped(lookup.end_operations, others)
+    ended += [batch for piece in delivered(packed) for batch in lookup.end_firsts(piece)]
+    for parcel in findings.rejected:
+        ended += job.answers.rejected(parcel.open())
+    return pa.Table.from_batches(ended, job.answers.schema)
+
+
+def _hashes(operations: pa.Table) -> pa.Array:
+    """Of few bits, so that hashes meet."""
+    ids = operations["id"].combine_chunks()
+    return pa.array([hash_of_text(id or "") for id in ids.to_pylist()], pa.int64())
+
+
+def hash_of_text(text: str) -> int:
+    return zlib.crc32(text.encode()) % 1_000_003
 
 
 def mapped(stage: Stage, tables: Iterable[pa.Table]) -> list[pa.RecordBatch]:
@@ -70,6 +122,12 @@ def delivered(sent: list[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
     return list(mail.values())
 
 
+def parts_of(table: pa.Table, random: Random) -> list[pa.Table]:
+    """The table in up to three parts, one after the other."""
+    at = sorted(random.randrange(len(table) + 1) for _ in range(random.randrange(3)))
+    return [table.slice(a, b - a) for a, b in itertools.pairwise([0, *at, len(table)])]
+
+
 def of_kind(ended: pa.Table, kind: str, columns: Iterable[str]) -> pa.Table:
     chosen = ended.filter(pa.compute.equal(ended["kind"], kind))
     table = chosen.select(list(columns))
@@ -80,7 +138,11 @@ def of_kind(ended: pa.Table, kind: str, columns: Iterable[str]) -> pa.Table:
     return table
 
 
-def resolve(trace: Trace, answer: Callable[[pa.Table, pa.Table, pa.Table], Answer]) -> Answer:
+def resolve(
+    trace: Trace,
+    answer: Callable[[pa.Table, pa.Table, pa.Table], Answer],
+    run: Callable[..., pa.Table] = run,
+) -> Answer:
     """Resolve a trace with partitions and cuts left to chance."""
     random = Random(trace.name)
     operations, signals, cancels = trace.tables()
@@ -93,7 +155,7 @@ def resolve(trace: Trace, answer: Callable[[pa.Table, pa.Table, pa.Table], Answe
             {int(w): np.unique(np.random.default_rng(0).integers(-1, 22, 3)) for w in words}
         )
     job = job_for(operations, random.choice((1, 2, 7, 50)), trace.until_ms, hot)
-    ended = run(job, *([table] for table in (operations, signals, cancels)))
+    ended = run(job, *(parts_of(table, random) for table in (operations, signals, cancels)))
     return answer(
         of_kind(ended, "outcome", rows.OUTCOME_COLUMNS),
         of_kind(ended, "pending", rows.PENDING_COLUMNS),

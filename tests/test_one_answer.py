@@ -87,13 +87,18 @@ def by_replay(trace: Trace) -> Answer:
     return answer_of_tables(r.outcomes, r.pending, r.rejected)
 
 
-def by_spark_batch(trace: Trace) -> Answer:
-    from sojourn.spark import resolve
+def by_spark_batch(strategy: str) -> Callable[[Trace], Answer]:
+    def by_strategy(trace: Trace) -> Answer:
+        from sojourn.spark import resolve
 
-    session = spark_fixtures.shared_session()
-    operations, signals, cancels = (session.createDataFrame(table) for table in trace.tables())
-    with resolve(operations, signals, cancels, trace.until_ms, partitions=3) as r:
-        return answer_of_tables(r.outcomes.toArrow(), r.pending.toArrow(), r.rejected.toArrow())
+        session = spark_fixtures.shared_session()
+        operations, signals, cancels = (session.createDataFrame(table) for table in trace.tables())
+        with resolve(
+            operations, signals, cancels, trace.until_ms, strategy=strategy, partitions=3
+        ) as r:
+            return answer_of_tables(r.outcomes.toArrow(), r.pending.toArrow(), r.rejected.toArrow())
+
+    return by_strategy
 
 
 def by_spark_stages(trace: Trace) -> Answer:
@@ -101,6 +106,13 @@ def by_spark_stages(trace: Trace) -> Answer:
     import spark_stages
 
     return spark_stages.resolve(trace, answer_of_tables)
+
+
+def by_spark_broadcast(trace: Trace) -> Answer:
+    pytest.importorskip("pyspark")
+    import spark_stages
+
+    return spark_stages.resolve(trace, answer_of_tables, spark_stages.run_broadcast)
 
 
 def by_spark_streaming(trace: Trace) -> Answer:
@@ -159,7 +171,9 @@ def traces(share: float) -> dict[str, tuple[Traces, ...]]:
     return {
         "replay": (*everything, *deep),
         "spark's stages, in process": everything,
-        "spark batch": few,
+        "spark's broadcast, in process": everything,
+        "spark batch, broadcast": few,
+        "spark batch, shuffle": few,
         "spark streaming": large,
         "purgatory": modest,
         "progress": deep,
@@ -170,7 +184,9 @@ def traces(share: float) -> dict[str, tuple[Traces, ...]]:
 ENGINES = [
     Engine("replay", by_replay),
     Engine("spark's stages, in process", by_spark_stages),
-    Engine("spark batch", by_spark_batch),
+    Engine("spark's broadcast, in process", by_spark_broadcast),
+    Engine("spark batch, broadcast", by_spark_batch("broadcast")),
+    Engine("spark batch, shuffle", by_spark_batch("shuffle")),
     Engine("spark streaming", by_spark_streaming, tells_condition=False),
     Engine("purgatory", rows_live.resolve, tells_condition=False),
     Engine("progress", rows_progress.resolve, tells_condition=False),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import pickle
 import random
 
 import numpy as np
@@ -12,7 +14,7 @@ from rows_traces import LONG_KEYS, ODD_KEYS
 import sojourn
 from sojourn.replay.codes import Codes, in_parts, not_unique
 from sojourn.replay.endings import end_all
-from sojourn.replay.moments import held_ms
+from sojourn.replay.steps import Steps, held_ms
 
 MANY = 200_000 if sojourn.compiled else 5_000  # enough for several threads
 
@@ -88,6 +90,37 @@ def test_a_requirement_holds_from_the_earliest_signal_that_reaches_it(
         reached = [best[key, offset] for offset in range(least, 1000) if (key, offset) in best]
         assert bool(holds[n]) == bool(reached)
         assert not reached or moments[n] == min(reached)
+
+
+@pytest.mark.parametrize("parts", [0, 1, 2, 7])
+def test_steps_found_in_parts_and_sent_elsewhere_are_those_of_all_signals(parts: int) -> None:
+    rng = random.Random(parts)
+    count = 3000 if parts else 0
+    keys = pa.array([rng.choice(("", "a", "long " * 9, f"k{n % 300}")) for n in range(count)])
+    keys = keys.cast(pa.string())
+    offsets, at_ms = (np.array([rng.randrange(500) for _ in range(count)], int) for _ in "ab")
+    at = [*sorted(rng.sample(range(count), parts - 1)), count] if parts else []
+    pieces = [slice(a, b) for a, b in itertools.pairwise([0, *at])]
+    found = [Steps(keys[piece], offsets[piece], at_ms[piece]) for piece in pieces]
+    if parts == 7:  # some of them with wide strings
+        piece = pieces[3]
+        wide = keys[piece].cast(pa.large_string())
+        found[3] = Steps(wide, offsets[piece], at_ms[piece])
+    merged = pickle.loads(pickle.dumps(Steps.merged(pickle.loads(pickle.dumps(found)))))
+    asked = pa.array([rng.choice(("", "a", "nobody", f"k{n % 300}")) for n in range(1000)])
+    least = np.array([rng.randrange(510) for _ in range(1000)])
+    moments, holds = merged.held_ms(asked, least)
+    expected, expected_holds = held_ms(keys, offsets, at_ms, asked, least)
+    assert holds.tolist() == expected_holds.tolist()
+    assert moments[holds].tolist() == expected[holds].tolist()
+    assert len(merged) == len(Steps(keys, offsets, at_ms)) <= count
+
+
+def test_signals_that_make_no_step_are_not_kept() -> None:
+    keys = pa.array(["a"] * 1000)
+    steps = Steps(keys, np.arange(1000, 0, -1), np.arange(1000))
+    assert len(steps) == 1
+    assert len(pickle.dumps(steps)) < 1000
 
 
 def test_moments_are_not_before_the_submission_where_that_is_given() -> None:

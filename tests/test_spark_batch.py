@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,16 +17,23 @@ from sojourn import replay
 from sojourn.errors import BadTable, OutOfRange, WrongType
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytest.importorskip("pyspark")
 
-from sojourn.spark import batch, hot_keys, resolve
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from sojourn.spark import batch, broadcast, hot_keys, resolve, strategies
+from sojourn.spark.frames import Tables, known_bytes
 
 OPERATIONS = (
     "id string, submitted_ms long, timeout_ms long, requires array<struct<key string, offset long>>"
 )
 SIGNALS = "key string, offset long, at_ms long"
+
+
+both_strategies = pytest.mark.parametrize("strategy", ["broadcast", "shuffle"])
 
 
 @pytest.fixture
@@ -36,12 +45,14 @@ def sorted_rows(table: pa.Table) -> list[str]:
     return sorted(repr(row) for row in table.to_pylist())
 
 
-def test_the_answer_in_a_few_lines(spark: SparkSession, signals: DataFrame) -> None:
+@both_strategies
+def test_the_answer_in_a_few_lines(spark: SparkSession, signals: DataFrame, strategy: str) -> None:
     operations = spark.createDataFrame(
         [("a", 0, 100, [("k", 1)]), ("b", 0, 10, [("k", 1)]), ("c", 60, 100, [("k", 2)])],
         OPERATIONS,
     )
-    r = resolve(operations, signals, until_ms=100)
+    r = resolve(operations, signals, until_ms=100, strategy=strategy)
+    assert r.strategy == strategy
     found = {row["id"]: row.asDict() for row in r.outcomes.collect()}
     assert found == {
         "a": {
@@ -65,8 +76,9 @@ def test_the_answer_in_a_few_lines(spark: SparkSession, signals: DataFrame) -> N
     assert r.rejected.count() == 0
 
 
+@both_strategies
 def test_extra_columns_of_every_type_pass_through_as_they_are(
-    spark: SparkSession, signals: DataFrame
+    spark: SparkSession, signals: DataFrame, strategy: str
 ) -> None:
     extras = (
         "a_byte byte, a_bool boolean, a_float float, a_double double, a_decimal decimal(38,10),"
@@ -106,7 +118,12 @@ def test_extra_columns_of_every_type_pass_through_as_they_are(
         for n in range(20)
     ]
     operations = spark.createDataFrame(rows, f"{OPERATIONS}, {extras}")
-    r = resolve(operations, signals, until_ms=10_000, partitions=3)
+    # Two of them have one id, and one signal is bad: these take ways of their own.
+    operations = operations.union(
+        operations.where("id = 'op-7'").withColumn("submitted_ms", sf.lit(10**6))
+    )
+    signals = signals.union(spark.createDataFrame([(None, 1, 1)], SIGNALS))
+    r = resolve(operations, signals, until_ms=10_000, partitions=3, strategy=strategy)
     names = operations.columns[4:]
     with r:
         found = r.outcomes.unionByName(r.pending, allowMissingColumns=True)
@@ -114,11 +131,14 @@ def test_extra_columns_of_every_type_pass_through_as_they_are(
             assert found.schema[name].dataType == operations.schema[name].dataType
         ended = {repr(row["id"]): repr([row[name] for name in names]) for row in found.collect()}
         assert r.pending.count() > 0
+        reasons = sorted(row["reason"] for row in r.rejected.collect())
+        assert reasons == ["id is a duplicate of an earlier operation", "key is null"]
     given = {repr(row["id"]): repr([row[name] for name in names]) for row in operations.collect()}
     assert ended == given
 
 
-def test_partitions_and_their_order_do_not_matter(spark: SparkSession) -> None:
+@both_strategies
+def test_partitions_and_their_order_do_not_matter(spark: SparkSession, strategy: str) -> None:
     trace = random_trace(11, 2000, extremes=False, ties_by_arrival=False, until=True)
     tables = trace.tables()
     expected = replay.resolve(*tables, trace.until_ms)
@@ -129,6 +149,7 @@ def test_partitions_and_their_order_do_not_matter(spark: SparkSession) -> None:
             signals.repartition(3),
             cancels.repartition(2),
             trace.until_ms,
+            strategy=strategy,
             partitions=count,
         )
         with r:
@@ -182,17 +203,24 @@ def test_a_hot_key_is_cut_and_the_answer_stays_the_same(
         return seen[-1]
 
     monkeypatch.setattr(hot_keys, "hot_keys", look)
-    r = resolve(spark.createDataFrame(operations), spark.createDataFrame(signals), partitions=4)
+    r = resolve(
+        spark.createDataFrame(operations),
+        spark.createDataFrame(signals),
+        strategy="shuffle",
+        partitions=4,
+    )
     found = r.outcomes.toArrow()
     assert len(seen[0]) == 1
     assert sorted_rows(found) == sorted_rows(replay.resolve(operations, signals).outcomes)
 
 
-def test_no_rows_give_no_rows(spark: SparkSession, signals: DataFrame) -> None:
+@both_strategies
+def test_no_rows_give_no_rows(spark: SparkSession, signals: DataFrame, strategy: str) -> None:
     nothing = spark.createDataFrame([], OPERATIONS)
-    r = resolve(nothing, signals)
+    r = resolve(nothing, signals, strategy=strategy)
     assert r.rows.count() == 0
-    r = resolve(spark.createDataFrame([("a", 0, 1, [("k", 1)])], OPERATIONS), signals.limit(0))
+    one = spark.createDataFrame([("a", 0, 1, [("k", 1)])], OPERATIONS)
+    r = resolve(one, signals.limit(0), strategy=strategy)
     assert [row["status"] for row in r.outcomes.collect()] == ["expired"]
 
 
@@ -250,21 +278,111 @@ def test_numbers_beyond_64_bits_are_rejected_rows(spark: SparkSession, signals: 
     assert [row["id"] for row in r.outcomes.collect()] == ["b"]
 
 
-def test_of_duplicates_the_first_to_arrive_stays(spark: SparkSession, signals: DataFrame) -> None:
+@both_strategies
+def test_of_duplicates_the_first_to_arrive_stays(
+    spark: SparkSession, signals: DataFrame, strategy: str
+) -> None:
     rows = [("a", 5, n, [("k", 1)]) for n in range(40)]
     operations = spark.createDataFrame(rows, OPERATIONS)
     assert operations.rdd.getNumPartitions() > 1
-    r = resolve(operations, signals)
+    r = resolve(operations, signals, strategy=strategy)
     assert [row["waited_ms"] for row in r.outcomes.collect()] == [0]
     assert r.rejected.count() == 39
 
 
 def test_the_number_of_partitions_follows_the_size_of_the_input(spark: SparkSession) -> None:
     small = spark.createDataFrame(pa.table({"key": ["k"], "offset": [1], "at_ms": [1]}))
-    known = batch._known_bytes([small])
+    known = known_bytes(small)
     assert known is not None
     assert known < 10_000
     assert batch._partitions(small, known) == 2
     assert batch._partitions(small, 1 << 30) == 64
     assert batch._partitions(small, None) == 4  # spark.sql.shuffle.partitions
-    assert batch._known_bytes([spark.sparkContext.parallelize([(1,)]).toDF()]) is None
+    assert known_bytes(spark.sparkContext.parallelize([(1,)]).toDF()) is None
+
+
+def test_signals_that_are_few_for_the_operations_are_broadcast(
+    spark: SparkSession, signals: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requires = [{"key": "k", "offset": 1}]
+    operations = spark.createDataFrame(
+        pa.Table.from_pylist(
+            [
+                {"id": f"op-{n}", "submitted_ms": n, "timeout_ms": 100, "requires": requires}
+                for n in range(20)
+            ]
+        )
+    )
+    signals = spark.createDataFrame(signals.toArrow())
+    assert resolve(operations, signals).strategy == "broadcast"
+    assert (
+        resolve(operations, signals, signals.selectExpr("key as id", "at_ms")).strategy
+        == "broadcast"
+    )
+    many = functools.reduce(DataFrame.union, [signals] * 100)
+    assert resolve(operations, many).strategy == "shuffle"
+    # What Spark does not know the size of, or would not be the same when read again.
+    unknown = spark.sparkContext.parallelize([("k", 1, 50)]).toDF(["key", "offset", "at_ms"])
+    assert resolve(operations, unknown).strategy == "shuffle"
+    changing = operations.withColumn("id", sf.uuid())
+    assert resolve(changing, signals).strategy == "shuffle"
+    assert resolve(operations, signals, strategy="shuffle").strategy == "shuffle"
+    # What turns out to be too much: the driver thinks better of it.
+    monkeypatch.setattr(broadcast, "LIMITS", broadcast.LIMITS._replace(steps=0))
+    r = resolve(operations, signals)
+    assert r.strategy == "shuffle"
+    assert r.outcomes.count() == 20
+
+
+def test_more_than_the_driver_may_collect_is_too_many_for_a_broadcast() -> None:
+    class Frame:
+        def toArrow(self) -> None:
+            raise RuntimeError("results ... bigger than spark.driver.maxResultSize (1024.0 MiB)")
+
+    frame: Any = Frame()
+    with pytest.raises(broadcast.TooMany, match="maxResultSize"):
+        broadcast._collected(frame)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_broadcast"),
+    [
+        ((100 << 20, 100 << 20, 0), True),  # on two cores
+        ((100 << 20, 201 << 20, 0), False),
+        ((10, 20, 0), True),
+        ((10, 10, 11), False),
+        ((1 << 40, 128 << 20, 0), True),
+        ((1 << 40, 129 << 20, 0), False),
+        ((1 << 40, 1, None), False),
+        ((None, 1, 0), False),
+        ((1 << 40, None, 0), False),
+    ],
+)
+def test_the_choice_follows_the_sizes(
+    sizes: tuple[int | None, int | None, int | None], is_broadcast: bool
+) -> None:
+    tables: Any = Tables(*(cast("Any", SimpleNamespace(known_bytes=size)) for size in sizes))
+    assert strategies.suits_broadcast(tables, 2) == is_broadcast
+
+
+def test_an_unknown_strategy_is_an_error(spark: SparkSession, signals: DataFrame) -> None:
+    operations = spark.createDataFrame([], OPERATIONS)
+    with pytest.raises(OutOfRange, match='one of "auto", "broadcast", "shuffle", got \'fast\''):
+        resolve(operations, signals, strategy="fast")
+
+
+def test_spark_connect_has_no_broadcast() -> None:
+    remote: Any = object()
+    assert strategies.checked_strategy("auto", remote) == "auto"
+    with pytest.raises(OutOfRange, match="Spark Connect has no broadcast"):
+        strategies.checked_strategy("broadcast", remote)
+
+
+def test_large_inputs_leave_it_to_spark_to_find_duplicates(
+    spark: SparkSession, signals: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broadcast, "NO_LIMITS", broadcast.NO_LIMITS._replace(hashes_bytes=0))
+    rows = [(f"op-{n % 7}", n, 100, [("k", 1)]) for n in range(10)]
+    r = resolve(spark.createDataFrame(rows, OPERATIONS), signals, strategy="broadcast")
+    assert r.outcomes.count() == 7
+    assert r.rejected.count() == 3

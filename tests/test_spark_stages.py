@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,10 +13,15 @@ from spark_stages import delivered, job_for, mapped, of_kind, run
 
 from sojourn import replay
 from sojourn.replay import rows
+from sojourn.replay.endings import Endings
+from sojourn.replay.steps import Steps
+from sojourn.spark import answers as answers_module
 from sojourn.spark import fingerprints, hot_keys, parcels
+from sojourn.spark.broadcast import LIMITS, NO_LIMITS, Findings, Index, Limits, Survey, TooMany
 from sojourn.spark.hot_keys import HotKeys
 from sojourn.spark.stages import RowsChanged
 
+OFFSET_AT = ("offset", "at_ms")
 REQUIRES = pa.list_(pa.struct([("key", pa.string()), ("offset", pa.int64())]))
 
 
@@ -60,7 +68,8 @@ def test_a_partition_computed_again_in_another_order_changes_nothing() -> None:
     found = [batch for piece in delivered(packed) for batch in job.find_moments(piece)]
     found += mapped(job.pack_cancels, [cancels])
     ended = pa.Table.from_batches(
-        [batch for piece in delivered(found) for batch in job.end_operations(piece)], job.output
+        [batch for piece in delivered(found) for batch in job.end_operations(piece)],
+        job.answers.schema,
     )
     expected = replay.resolve(operations, signals, cancels)
     assert sorted_rows(of_kind(ended, "outcome", rows.OUTCOME_COLUMNS)) == sorted_rows(
@@ -184,6 +193,107 @@ def test_a_sample_counts_for_what_it_stands_for() -> None:
     assert len(kept) < 2000
     weights = kept.group_by("key").aggregate([("weight", "sum")]).to_pylist()
     assert {row["key"]: round(row["weight_sum"]) for row in weights} == {"a": 50_000, "b": 900}
+
+
+def test_strings_of_a_partition_may_be_wide_and_come_out_as_the_schema_says() -> None:
+    # Past 2 GiB of one column its strings are wide, and its extras come in several chunks.
+    operations = operations_of(10).append_column("kind", pa.array([f"kind {n}" for n in range(10)]))
+    wanted = rows.check_operations(operations)
+    wide = dataclasses.replace(
+        wanted,
+        ids=wanted.ids.cast(pa.large_string()),
+        keys=wanted.keys.cast(pa.large_string()),
+        extras=pa.concat_tables([wanted.extras.slice(0, 4), wanted.extras.slice(4)]),
+    )
+    endings = end_of(wanted)
+    answers = job_for(operations, 1).answers
+    narrow_rows, wide_rows = (
+        pa.Table.from_batches(answers.ended(w, endings), answers.schema) for w in (wanted, wide)
+    )
+    assert wide_rows.to_pylist() == narrow_rows.to_pylist()
+    assert wide_rows["extras"].to_pylist() == [{"kind": f"kind {n}"} for n in range(10)]
+
+
+def test_a_piece_that_is_too_large_for_narrow_strings_is_cut_in_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cut = answers_module._cut
+
+    def cut_few(column: Any, start: int, count: int, kind: pa.DataType) -> pa.Array:
+        if count > 3:
+            raise pa.ArrowInvalid("offset overflow")
+        return cut(column, start, count, kind)
+
+    monkeypatch.setattr(answers_module, "_cut", cut_few)
+    operations = operations_of(10)
+    wanted = rows.check_operations(operations)
+    answers = job_for(operations, 1).answers
+    batches = list(answers.ended(wanted, end_of(wanted)))
+    assert max(len(batch) for batch in batches) <= 3
+    found = pa.Table.from_batches(batches)
+    assert found["id"].to_pylist() == wanted.ids.to_pylist()
+
+
+def end_of(wanted: rows.CleanOperations) -> Endings:
+    signals = signals_of(100)
+    steps = Steps(signals["key"].combine_chunks(), *(signals[n].to_numpy() for n in OFFSET_AT))
+    return Index(steps, None).end(wanted, None)
+
+
+@pytest.mark.nightly
+def test_a_partition_with_more_than_2_gib_of_ids_ends() -> None:
+    count = 2200
+    ids = [f"{n:06}" + "x" * 1_000_000 for n in range(count)]
+    operations = operations_of(count).set_column(0, "id", pa.array(ids, pa.large_string()))
+    operations = operations.append_column("wide", pa.array(ids, pa.large_string()))
+    del ids
+    job = job_for(
+        operations.slice(0, 1).cast(
+            pa.schema(
+                [
+                    field.with_type(pa.string()) if field.type == pa.large_string() else field
+                    for field in operations.schema
+                ]
+            )
+        ),
+        1,
+    )
+    pieces = [
+        operations.slice(n, 20).cast(job.columns[rows.OPERATIONS]) for n in range(0, count, 20)
+    ]
+    del operations
+    packed = mapped(job.pack_operations, pieces) + mapped(job.pack_signals, [signals_of(100)])
+    del pieces
+    found = [batch for piece in delivered(packed) for batch in job.find_moments(piece)]
+    del packed
+    ended = sum(len(b) for piece in delivered(found) for b in job.end_operations(piece))
+    assert ended == count
+
+
+@pytest.mark.parametrize("limit", ["steps", "rejected"])
+def test_a_task_gives_up_past_a_limit_and_the_driver_knows(limit: str) -> None:
+    signals = signals_of(200)
+    if limit == "rejected":
+        signals = signals.set_column(0, "key", pa.nulls(200, pa.string()))
+    survey = Survey(job_for(operations_of(1), 1), LIMITS._replace(**{limit: 3}))
+    with pytest.raises(TooMany):
+        survey.findings(mapped(survey.find_steps, [signals]))
+
+
+def test_steps_of_all_tasks_together_are_limited_too() -> None:
+    survey = Survey(job_for(operations_of(1), 1), Limits(steps=100))
+    found = mapped(survey.find_steps, [signals_of(50, f"k{n}") for n in range(60)])
+    assert all(b["kind"][0].as_py() == parcels.STEPS for b in found)
+    with pytest.raises(TooMany):
+        survey.findings(found)
+
+
+def test_many_duplicates_are_too_many_for_a_broadcast() -> None:
+    few = np.arange(100_000)
+    assert Findings(hashes=[few, few[:9]]).suspects(LIMITS).tolist() == list(range(9))
+    with pytest.raises(TooMany):
+        Findings(hashes=[few, few]).suspects(LIMITS)
+    assert len(Findings(hashes=[few, few]).suspects(NO_LIMITS)) == 100_000
 
 
 def test_two_keys_with_one_fingerprint_do_not_take_each_others_signals() -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sojourn.errors import OutOfRange, WrongType
 from sojourn.replay import rows
 from sojourn.replay.endings import PENDING, STATUS, Endings, end_all
-from sojourn.replay.moments import held_ms
+from sojourn.replay.steps import held_ms
 
 
 @dataclass(frozen=True, slots=True)

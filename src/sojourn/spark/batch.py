@@ -1,23 +1,26 @@
 """Resolve DataFrames: operations, signals and cancels in, outcomes out.
 
-The work is done where the data is, in three stages with a shuffle between them; see stages.py.
+The work is done where the data is: in one stage beside all signals, see broadcast.py, or in three
+with a shuffle between them, see stages.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, StructType
 
 from sojourn.errors import OutOfRange, WrongType
 from sojourn.replay import rows
 from sojourn.replay.local import checked_until_ms
-from sojourn.spark import hot_keys, parcels, stages
+from sojourn.spark import answers, broadcast, hot_keys, parcels, stages, strategies
+from sojourn.spark.frames import Frame, Tables, is_remote
 from sojourn.spark.session import quiet_pyspark
+from sojourn.spark.strategies import AUTO, BROADCAST, SHUFFLE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,8 +32,6 @@ _PARTITION_BYTES = 16 << 20
 _LEAST_BYTES_TO_SAMPLE = 16 << 20
 _SAMPLED_SHARE = 0.01
 _MOST_PARTITIONS = 60_000
-# Spark says something like 8 EiB where it does not know.
-_UNKNOWN_BYTES = 1 << 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Resolution:
     pending: DataFrame
     rejected: DataFrame
     rows: DataFrame
+    strategy: str  # what was done: "broadcast" or "shuffle"
 
     def persist(self) -> Resolution:
         """Keep the rows once they are computed, in memory or else on disk; return this."""
@@ -69,6 +71,7 @@ def resolve(
     cancels_df: DataFrame | None = None,
     until_ms: int | None = None,
     *,
+    strategy: str = strategies.AUTO,
     partitions: int | None = None,
     split_hot_keys: bool = True,
 ) -> Resolution:
@@ -77,90 +80,95 @@ def resolve(
     The same answer as `replay.resolve` gives, in no particular order. With `until_ms` only what
     happened up to then is looked at, and operations that had not ended are pending.
 
+    `strategy` is "broadcast", for signals that fit every machine: they, the cancels and the ids
+    are read now, and operations, which need no shuffle then, when the result is used. Or it is
+    "shuffle", for signals of any number: everything is read when the result is used. "auto"
+    chooses by the sizes that Spark knows, and shuffles if a broadcast turns out to be too large.
+
     `partitions` is how many each of the two shuffles makes; by default it follows the size of the
     input, or `spark.sql.shuffle.partitions` where Spark cannot tell that. With `split_hot_keys`
-    a sample of the keys is looked at now, which reads the input's keys once; everything else is
-    done when the result is used.
+    a sample of the keys is looked at before a shuffle, now, which reads the input's keys once.
 
     Raises BadTable for a missing column or one of the wrong type, before anything is done.
     """
     until_ms = checked_until_ms(until_ms)
-    columns = {
-        rows.OPERATIONS: _checked(operations_df, rows.OPERATIONS),
-        rows.SIGNALS: _checked(signals_df, rows.SIGNALS),
-    }
+    frames = {rows.OPERATIONS: operations_df, rows.SIGNALS: signals_df}
     if cancels_df is not None:
-        columns[rows.CANCELS] = _checked(cancels_df, rows.CANCELS)
-    inputs = [operations_df, signals_df]
-    size = _known_bytes(inputs)
-    partitions = _checked_partitions(partitions) or _partitions(operations_df, size)
-    hot = hot_keys.HotKeys()
-    if split_hot_keys and partitions > 1 and (size is None or size >= _LEAST_BYTES_TO_SAMPLE):
-        hot = hot_keys.hot_keys(_sample(operations_df, signals_df), partitions)
+        frames[rows.CANCELS] = cancels_df
+    columns = {name: _checked(df, name) for name, df in frames.items()}
+    strategy = strategies.checked_strategy(strategy, operations_df)
+    tables = Tables(
+        Frame.of(operations_df),
+        Frame.of(signals_df),
+        None if cancels_df is None else Frame.of(cancels_df),
+    )
+    size = _operation_and_signal_bytes(tables)
     extras = [f for f in operations_df.schema if f.name not in rows.OPERATION_COLUMNS]
-    output = _output_schema(extras)
+    output = answers.spark_schema(extras)
     job = stages.Job(
-        partitions,
+        _checked_partitions(partitions) or _partitions(operations_df, size),
         until_ms,
         columns,
-        tuple(f.name for f in extras),
-        _arrow_schema(output),
-        hot,
+        answers.Answers(_arrow_schema(output)),
     )
+    if strategy == AUTO:
+        strategy, limits = _suitable(operations_df, tables), broadcast.LIMITS
+    else:
+        limits = broadcast.NO_LIMITS
     with quiet_pyspark():
-        packed = (
-            _nameless(operations_df)
-            .mapInArrow(job.pack_operations, parcels.SPARK_SCHEMA)
-            .union(_nameless(signals_df).mapInArrow(job.pack_signals, parcels.SPARK_SCHEMA))
-        )
-        found = packed.repartitionById(partitions, "partition").mapInArrow(
-            job.find_moments, parcels.SPARK_SCHEMA
-        )
-        if cancels_df is not None:
-            found = found.union(
-                _nameless(cancels_df).mapInArrow(job.pack_cancels, parcels.SPARK_SCHEMA)
-            )
-        ended = found.repartitionById(partitions, "partition").mapInArrow(
-            job.end_operations, output
-        )
-    return _resolution(ended, [f.name for f in extras])
+        if strategy == BROADCAST:
+            try:
+                ended, rejected = broadcast.resolved(tables, job, limits, output)
+                ended = broadcast.with_rejected(ended, rejected)
+            except broadcast.TooMany:
+                if limits is broadcast.NO_LIMITS:
+                    raise
+                strategy = SHUFFLE
+        if strategy == SHUFFLE:
+            worth = job.partitions > 1 and (size is None or size >= _LEAST_BYTES_TO_SAMPLE)
+            if split_hot_keys and worth:
+                hot = hot_keys.hot_keys(_sample(operations_df, signals_df), job.partitions)
+                job = replace(job, hot_keys=hot)
+            ended = _shuffled(tables, job, output)
+    return _resolution(ended, [f.name for f in extras], strategy)
 
 
-def _resolution(ended: DataFrame, extras: list[str]) -> Resolution:
+def _suitable(operations_df: DataFrame, tables: Tables) -> str:
+    # Operations are read twice on the way of the broadcast.
+    if (
+        not is_remote(operations_df)
+        and strategies.suits_broadcast(tables, _cores(operations_df))
+        and strategies.is_the_same_again(operations_df)
+    ):
+        return BROADCAST
+    return SHUFFLE
+
+
+def _shuffled(tables: Tables, job: stages.Job, output: StructType) -> DataFrame:
+    packed = tables.operations.mapped(job.pack_operations, parcels.SPARK_SCHEMA).union(
+        tables.signals.mapped(job.pack_signals, parcels.SPARK_SCHEMA)
+    )
+    found = packed.repartitionById(job.partitions, "partition").mapInArrow(
+        job.find_moments, parcels.SPARK_SCHEMA
+    )
+    if tables.cancels is not None:
+        found = found.union(tables.cancels.mapped(job.pack_cancels, parcels.SPARK_SCHEMA))
+    return found.repartitionById(job.partitions, "partition").mapInArrow(job.end_operations, output)
+
+
+def _resolution(ended: DataFrame, extras: list[str], strategy: str) -> Resolution:
     passed_on = [sf.col("extras").getField(name).alias(name) for name in extras]
 
     def of_kind(kind: str, columns: tuple[str, ...], *more: Any) -> DataFrame:
         return ended.where(sf.col("kind") == kind).select(*columns, *more)
 
     return Resolution(
-        of_kind(stages.OUTCOME, rows.OUTCOME_COLUMNS, *passed_on),
-        of_kind(stages.PENDING_KIND, rows.PENDING_COLUMNS, *passed_on),
-        of_kind(stages.REJECTED, tuple(rows.REJECTED.names)),
+        of_kind(answers.OUTCOME, rows.OUTCOME_COLUMNS, *passed_on),
+        of_kind(answers.PENDING_KIND, rows.PENDING_COLUMNS, *passed_on),
+        of_kind(answers.REJECTED, tuple(rows.REJECTED.names)),
         ended,
+        strategy,
     )
-
-
-def _output_schema(extras: list[StructField]) -> StructType:
-    """Every column that one of the three results has; extras apart, whatever their names."""
-    text, number = StringType(), LongType()
-    fields = [
-        StructField("kind", text),
-        StructField("id", text),
-        StructField("status", text),
-        StructField("at_ms", number),
-        StructField("by_key", text),
-        StructField("waited_ms", number),
-        StructField("condition_ms", number),
-        StructField("submitted_ms", number),
-        StructField("timeout_ms", number),
-        StructField("table", text),
-        StructField("reason", text),
-        StructField("row", text),
-    ]
-    if extras:
-        passed_on = [StructField(f.name, f.dataType, True, f.metadata) for f in extras]
-        fields.append(StructField("extras", StructType(passed_on)))
-    return StructType(fields)
 
 
 def _checked(df: DataFrame, name: str) -> pa.Schema:
@@ -175,11 +183,6 @@ def _checked(df: DataFrame, name: str) -> pa.Schema:
     schema = _arrow_schema(df.schema)
     _CHECKS[name](schema.empty_table())
     return schema
-
-
-def _nameless(df: DataFrame) -> DataFrame:
-    """PySpark's mapInArrow cannot find columns with a dot in their names; the job knows them."""
-    return df.toDF(*(f"column_{n}" for n in range(len(df.columns))))
 
 
 def _arrow_schema(schema: StructType) -> pa.Schema:
@@ -203,20 +206,18 @@ def _partitions(df: DataFrame, size: int | None) -> int:
     if size is None:
         asked = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
         return max(1, min(asked, _MOST_PARTITIONS))
-    cores = max(1, session.sparkContext.defaultParallelism)
+    cores = _cores(df)
     rounds = max(1, -(-size // (_PARTITION_BYTES * cores)))
     return int(min(rounds * cores, _MOST_PARTITIONS))
 
 
-def _known_bytes(dfs: list[DataFrame]) -> int | None:
-    """How large Spark thinks the inputs are; None if it cannot say, or is asked from afar."""
-    total = 0
-    for df in dfs:
-        plan = getattr(df, "_jdf", None)
-        if plan is None:
-            return None
-        total += int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
-    return total if total < _UNKNOWN_BYTES else None
+def _cores(df: DataFrame) -> int:
+    return max(1, df.sparkSession.sparkContext.defaultParallelism)
+
+
+def _operation_and_signal_bytes(tables: Tables) -> int | None:
+    sizes = (tables.operations.known_bytes, tables.signals.known_bytes)
+    return None if None in sizes else sum(size or 0 for size in sizes)
 
 
 def _sample(operations_df: DataFrame, signals_df: DataFrame) -> pa.Table:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyspark import TaskContext
 
 from sojourn.spark.workers import settle
 
@@ -41,6 +42,10 @@ SIGNALS = 2
 CANCELS = 3
 MOMENTS = 4
 REJECTED = 5
+STEPS = 6  # of signals
+CANCEL_STEPS = 7
+HASHES = 8  # of ids
+TOO_MANY = 9  # nothing: the task gave up
 
 # Input is gathered up to this much before it is packed; a parcel is a partition's share of it.
 GATHERED_BYTES = 32 << 20
@@ -72,6 +77,16 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             waiting, rows, size = [], 0, 0
     if waiting:
         yield pa.Table.from_batches(waiting)
+
+
+def numbered(
+    batches: Iterable[pa.RecordBatch], columns: pa.Schema
+) -> Iterator[tuple[int, pa.Table]]:
+    """Gather a task's input; give each piece its place, and columns the names the user knows."""
+    context = TaskContext.get()
+    first = (context.partitionId() if context else 0) << 32
+    for n, table in enumerate(gathered(batches)):
+        yield first + n, table.rename_columns(columns.names)
 
 
 def sent(

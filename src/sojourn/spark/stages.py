@@ -22,24 +22,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark import TaskContext
 
 from sojourn.errors import SojournError
 from sojourn.replay import rows
-from sojourn.replay.endings import PENDING, STATUS, Endings, end_all
-from sojourn.replay.moments import held_ms
+from sojourn.replay.endings import end_all
+from sojourn.replay.steps import held_ms
 from sojourn.spark import fingerprints, parcels
+from sojourn.spark.answers import Answers
 from sojourn.spark.hot_keys import HotKeys
 
 Batches = Iterable[pa.RecordBatch]
 Integers = npt.NDArray[np.int64]
-
-OUTCOME = "outcome"
-REJECTED = "rejected"
-PENDING_KIND = "pending"
-
-# Rows go back to the JVM in pieces of this many.
-_PIECE_ROWS = 1 << 16
 
 _REQUIREMENTS = pa.schema(
     [
@@ -74,12 +67,11 @@ class Job:
     partitions: int
     until_ms: int | None
     columns: dict[str, pa.Schema]  # of each table
-    extras: tuple[str, ...]
-    output: pa.Schema
+    answers: Answers
     hot_keys: HotKeys = field(default_factory=HotKeys)
 
     def pack_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for place, table in self._numbered(rows.OPERATIONS, batches):
+        for place, table in parcels.numbered(batches, self.columns[rows.OPERATIONS]):
             wanted = rows.check_operations(table)
             yield from self._rejected(wanted.rejected, place)
             if not len(wanted):
@@ -100,13 +92,10 @@ class Job:
             )
             by_key = self.hot_keys.partitions(keys[0], wanted.offsets, self.partitions)
             yield from parcels.sent(requirements, by_key, parcels.REQUIREMENTS, place)
-            by_id = fingerprints.partitions(ids[0], self.partitions)
-            if len(wanted) < len(table):
-                table = parcels.taken(table, wanted.numbers)
-            yield from parcels.sent(table, by_id, parcels.OPERATIONS, place)
+            yield from sent_by_id(table, wanted, ids[0], self.partitions, place)
 
     def pack_signals(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for place, table in self._numbered(rows.SIGNALS, batches):
+        for place, table in parcels.numbered(batches, self.columns[rows.SIGNALS]):
             seen = rows.check_signals(table)
             yield from self._rejected(seen.rejected, place)
             keys, offsets, at_ms = seen.keys, seen.offsets, seen.at_ms
@@ -127,7 +116,7 @@ class Job:
                 )
 
     def pack_cancels(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for place, table in self._numbered(rows.CANCELS, batches):
+        for place, table in parcels.numbered(batches, self.columns[rows.CANCELS]):
             seen = rows.check_cancels(table)
             yield from self._rejected(seen.rejected, place)
             if not len(seen):
@@ -172,20 +161,14 @@ class Job:
         }
         for _, parcel in parcels.received(batches):
             if parcel.kind == parcels.REJECTED:
-                yield from self._output_rejected(parcel.open())
+                yield from self.answers.rejected(parcel.open())
             else:
                 kept[parcel.kind].append(parcel)
         table = parcels.opened(kept.pop(parcels.OPERATIONS), self.columns[rows.OPERATIONS])
         if not len(table):
             return
-        wanted = rows.check_operations(table)
-        first = rows.first_of_duplicates(wanted.ids, wanted.submitted_ms)
-        if not first.all():
-            duplicates = wanted.numbers[~first]
-            yield from self._output_rejected(
-                rows.reject(table, rows.OPERATIONS, duplicates, rows.DUPLICATE)
-            )
-            wanted = wanted.keep(first)
+        wanted, duplicates = without_duplicates(table)
+        yield from self.answers.rejected(duplicates)
         del table
         moments, holds = _placed(wanted, parcels.opened(kept.pop(parcels.MOMENTS), _MOMENTS))
         cancel_ms = has_cancel = None
@@ -214,58 +197,33 @@ class Job:
             self.until_ms,
             threads=1,
         )
-        yield from self._output_ended(wanted, endings)
-
-    def _numbered(self, name: str, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
-        """Gather the input, and give the columns the names that they have for the user."""
-        context = TaskContext.get()
-        first = (context.partitionId() if context else 0) << 32
-        for n, table in enumerate(parcels.gathered(batches)):
-            yield first + n, table.rename_columns(self.columns[name].names)
+        yield from self.answers.ended(wanted, endings)
 
     def _rejected(self, rejected: pa.Table, place: int) -> Iterator[pa.RecordBatch]:
         if len(rejected):
             yield parcels.packed(rejected, place % self.partitions, parcels.REJECTED, place)
 
-    def _output_rejected(self, rejected: pa.Table) -> Iterator[pa.RecordBatch]:
-        yield from self._output(
-            REJECTED, len(rejected), dict(zip(rows.REJECTED.names, rejected.columns, strict=True))
-        )
 
-    def _output_ended(
-        self, wanted: rows.CleanOperations, endings: Endings
-    ) -> Iterator[pa.RecordBatch]:
-        ended = endings.status != PENDING
-        kinds = pa.array([PENDING_KIND, OUTCOME]).take(pa.array(ended.astype(np.int8)))
-        nothing = ~ended
-        columns = {
-            "kind": kinds,
-            "id": wanted.ids,
-            "status": pa.array([None, *STATUS[1:]]).take(pa.array(endings.status)),
-            "at_ms": pa.array(endings.at_ms, mask=nothing),
-            "by_key": wanted.keys.take(pa.array(endings.by, mask=endings.by < 0)),
-            "waited_ms": pa.array(endings.at_ms - wanted.submitted_ms, mask=nothing),
-            "condition_ms": pa.array(endings.condition_ms, mask=~endings.has_condition),
-            "submitted_ms": pa.array(wanted.submitted_ms),
-            "timeout_ms": pa.array(wanted.timeout_ms),
-        }
-        if self.extras:
-            extras = wanted.extras.combine_chunks()
-            columns["extras"] = pa.StructArray.from_arrays(
-                [parcels.one_piece(extras.column(n)) for n in range(len(self.extras))],
-                fields=list(self.output.field("extras").type),
-            )
-        yield from self._output(None, len(wanted), columns)
+def sent_by_id(
+    table: pa.Table,
+    wanted: rows.CleanOperations,
+    ids: fingerprints.Words,
+    partitions: int,
+    place: int,
+) -> Iterator[pa.RecordBatch]:
+    """Send the rows of a table that mean something to the partitions of their ids."""
+    if len(wanted) < len(table):
+        table = parcels.taken(table, wanted.numbers)
+    by_id = fingerprints.partitions(ids, partitions)
+    yield from parcels.sent(table, by_id, parcels.OPERATIONS, place)
 
-    def _output(
-        self, kind: str | None, count: int, columns: dict[str, pa.Array]
-    ) -> Iterator[pa.RecordBatch]:
-        if kind is not None:
-            columns["kind"] = pa.repeat(pa.scalar(kind), count)
-        arrays = [
-            columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in self.output
-        ]
-        yield from pa.table(arrays, schema=self.output).to_batches(_PIECE_ROWS)
+
+def without_duplicates(table: pa.Table) -> tuple[rows.CleanOperations, pa.Table]:
+    """Of operations that were checked before, those that stay, and the others as rejected."""
+    wanted = rows.check_operations(table)
+    first = rows.first_of_duplicates(wanted.ids, wanted.submitted_ms, threads=1)
+    duplicates = rows.reject(table, rows.OPERATIONS, wanted.numbers[~first], rows.DUPLICATE)
+    return wanted.keep(first), duplicates
 
 
 def _references(

@@ -1,5 +1,5 @@
 # cython: cdivision=True
-"""The moments: from when on each requirement holds.
+"""The steps: when each key's progress rose, and so from when on a requirement holds.
 
 A key's progress is the largest offset signalled so far. Only signals that raise it matter; in the
 order of time these are the key's steps, and a requirement holds from the first step that reaches
@@ -14,6 +14,9 @@ its offset:
 
 Signals are dealt out by key, which keeps their order; a key whose signals did not come in time
 order is sorted. Steps rise in time and in offset, so each requirement is one binary search.
+
+Steps stand for their signals: those of several parts of the signals, dealt out once more, give the
+steps of all. So they can be found part by part, sent to one place and merged there.
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ try:
     import cython
 except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +43,8 @@ Mask = npt.NDArray[np.bool_]
 
 _RUN = 16  # signals, sorted by insertion
 _AHEAD = 24  # requirements; how far ahead memory is asked for
+_NOTHING = np.zeros(0, dtype=np.int64)
+_NARROW_BYTES = 2**31 - 1  # of text in one Arrow array of strings
 
 
 def held_ms(
@@ -51,35 +59,130 @@ def held_ms(
 ) -> tuple[Integers, Mask]:
     """Return from which moment each requirement holds, and whether it ever does.
 
-    A requirement (`keys[n]`, `offsets[n]`) holds from the earliest `at_ms` among the signals of
-    its key with an offset at least its own; not before `submitted_ms[n]`, where that is given.
-    Where it never holds the moment means nothing. Keys are Arrow strings, none null; signals and
-    requirements come in any order. `threads`: as many as there are processors if not said.
+    Signals and requirements come in any order; the rest as in `Steps`.
     """
-    known = Codes(signal_keys)
-    bounds = view(np.zeros(2 * known.count, dtype=np.int64))
-    steps = view(np.empty(2 * len(signal_keys), dtype=np.int64))
-    _deal(view(known.codes), view(signal_offsets), view(signal_at_ms), bounds, steps)
-    _reduce_all(steps, bounds, threads)
-
-    codes = view(known.find(keys, threads))
-    required = view(offsets)
-    moments = np.zeros(len(keys), dtype=np.int64)
-    holds = np.zeros(len(keys), dtype=np.bool_)
-
-    def part(begin: int, end: int) -> None:
-        _search(steps, bounds, codes, required, view(moments), view(holds), begin, end)
-
-    in_parts(part, len(keys), threads)
-    if submitted_ms is not None:
-        np.maximum(moments, submitted_ms, out=moments)
-    return moments, holds
+    steps = Steps(signal_keys, signal_offsets, signal_at_ms, threads=threads)
+    return steps.held_ms(keys, offsets, submitted_ms, threads=threads)
 
 
-def _reduce_all(steps: memoryview, bounds: memoryview, threads: int | None) -> None:
-    spare = view(np.empty(len(steps), dtype=np.int64))
-    keys = len(bounds) // 2
-    in_parts(lambda begin, end: _reduce(steps, bounds, spare, begin, end), keys, threads, 1000)
+class Steps:
+    """The steps of many keys: found once, asked as often as one likes; `len` says how many.
+
+    Keys are Arrow strings, none null. `threads`: as many as there are processors if not said.
+    They can be pickled; each key is written once.
+    """
+
+    __slots__ = ("_bounds", "_keys", "_known", "_pairs")
+
+    def __init__(
+        self, keys: pa.Array, offsets: Integers, at_ms: Integers, *, threads: int | None = None
+    ) -> None:
+        known = Codes(keys)
+        self._find(keys, known, known.codes, offsets, at_ms, threads)
+
+    @classmethod
+    def merged(cls, parts: Sequence[Steps], *, threads: int | None = None) -> Steps:
+        """Return the steps of all signals that these parts stand for; there may be none."""
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return cls(pa.array([], pa.string()), _NOTHING, _NOTHING)
+        keys, counts, pairs = zip(*(part._packed() for part in parts), strict=True)
+        names = _joined(keys)
+        known = Codes(names)
+        every = np.concatenate(pairs)
+        steps = cls.__new__(cls)
+        codes = np.repeat(known.codes, np.concatenate(counts))
+        steps._find(names, known, codes, every[:, 0], every[:, 1], threads)
+        return steps
+
+    def __len__(self) -> int:
+        return int((self._bounds[1::2] - self._bounds[::2]).sum())
+
+    def __reduce__(self) -> Any:
+        return _unpacked, self._packed()
+
+    def held_ms(
+        self,
+        keys: pa.Array,
+        offsets: Integers,
+        submitted_ms: Integers | None = None,
+        *,
+        threads: int | None = None,
+    ) -> tuple[Integers, Mask]:
+        """Return from which moment each requirement holds, and whether it ever does.
+
+        A requirement (`keys[n]`, `offsets[n]`) holds from the earliest `at_ms` among the signals
+        of its key with an offset at least its own; not before `submitted_ms[n]`, where that is
+        given. Where it never holds the moment means nothing.
+        """
+        pairs, bounds = view(self._pairs.ravel()), view(self._bounds)
+        codes = view(self._known.find(keys, threads))
+        required = view(offsets)
+        moments = np.zeros(len(keys), dtype=np.int64)
+        holds = np.zeros(len(keys), dtype=np.bool_)
+
+        def part(begin: int, end: int) -> None:
+            _search(pairs, bounds, codes, required, view(moments), view(holds), begin, end)
+
+        in_parts(part, len(keys), threads)
+        if submitted_ms is not None:
+            np.maximum(moments, submitted_ms, out=moments)
+        return moments, holds
+
+    def _find(
+        self,
+        keys: pa.Array,
+        known: Codes,
+        codes: npt.NDArray[np.int32],
+        offsets: Integers,
+        at_ms: Integers,
+        threads: int | None,
+    ) -> None:
+        self._keys, self._known = keys, known
+        # Those of key n are `_bounds[2 * n]` up to `_bounds[2 * n + 1]` of the pairs of offset
+        # and time; in between is what was no step.
+        self._bounds = np.zeros(2 * known.count, dtype=np.int64)
+        self._pairs = np.empty((len(codes), 2), dtype=np.int64)
+        steps, bounds = view(self._pairs.ravel()), view(self._bounds)
+        _deal(view(codes), view(offsets), view(at_ms), bounds, steps)
+        spare = view(np.empty(len(steps), dtype=np.int64))
+
+        def part(begin: int, end: int) -> None:
+            _reduce(steps, bounds, spare, begin, end)
+
+        in_parts(part, known.count, threads, 1000)
+
+    def _packed(self) -> tuple[pa.Array, Integers, Integers]:
+        """Each key once, how many steps it has, and all steps end to end."""
+        starts = self._bounds[::2]
+        counts = self._bounds[1::2] - starts
+        first = np.empty(self._known.count, dtype=np.int64)
+        first[self._known.codes[::-1]] = np.arange(len(self._known.codes))[::-1]
+        keys = self._keys
+        if len(first) < len(keys) or keys.offset:
+            keys = keys.take(pa.array(first))
+        pairs = self._pairs
+        if int(counts.sum()) < len(pairs):
+            before = np.cumsum(counts) - counts
+            pairs = pairs[np.arange(int(counts.sum())) + np.repeat(starts - before, counts)]
+        return keys, counts, pairs
+
+
+def _unpacked(keys: pa.Array, counts: Integers, pairs: Integers) -> Steps:
+    steps = Steps.__new__(Steps)
+    ends = np.cumsum(counts)
+    steps._keys, steps._known, steps._pairs = keys, Codes(keys), pairs
+    steps._bounds = np.column_stack((ends - counts, ends)).ravel()
+    return steps
+
+
+def _joined(parts: Sequence[pa.Array]) -> pa.Array:
+    """One array of strings, wide ones if narrow ones cannot hold it."""
+    wide = sum(part.nbytes for part in parts) > _NARROW_BYTES
+    if wide or len({part.type for part in parts}) > 1:
+        parts = [part.cast(pa.large_string()) for part in parts]
+    return pa.concat_arrays(parts)
 
 
 def _deal(

@@ -1,0 +1,314 @@
+"""The broadcast path: every machine has all signals, and operations stay where they are.
+
+    signals ── find_steps ───────┐             index, on every machine
+    cancels ── find_cancel_steps ┼─ driver ─┬────────────┐
+    ids ────── pack_hashes ──────┘          │ suspects   │
+                                            ├── others ── end_operations ─────────────── rows
+    operations ─────────────────────────────┴── suspects ── pack ─ by id ─ end_firsts ── rows
+
+1. A first job, run at once, reduces signals and cancels to steps (replay/steps.py), part by part,
+   and hashes the ids. The driver merges the steps, which become the index that is broadcast, and
+   looks for hashes that are there twice: their ids are suspects, duplicates or very unlucky.
+2. Operations look up their moments in the index, and end where they are, a few at a time. No row
+   of theirs goes through a shuffle, and a hot key is like any other.
+3. Only suspects are shuffled, by id, so that one task sees all operations of an id.
+
+A task that has found too many steps gives up, and so does the driver: then rows are shuffled. Ids
+are read twice, in the first job and in the second. Both go by the id alone to tell suspects from
+others, so a row is never lost; but rows that are not the same when read again may hide a duplicate.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from sojourn.errors import SojournError
+from sojourn.replay import rows
+from sojourn.replay.endings import Endings, end_all
+from sojourn.replay.steps import Steps
+from sojourn.spark import fingerprints, parcels
+from sojourn.spark.answers import REJECTED
+from sojourn.spark.frames import HASHES, Hashes, Source, Stage, Tables
+from sojourn.spark.stages import Job, sent_by_id, without_duplicates
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+Batches = Iterable[pa.RecordBatch]
+
+# So many parts of a task's steps are kept before they are merged.
+_PARTS = 16
+
+
+class Limits(NamedTuple):
+    """What is too much for a broadcast, and is better shuffled."""
+
+    steps: int = 1 << 24  # about 300 MB
+    rejected: int = 100_000  # signals and cancels; they go over the driver
+    suspects_share: float = 0.1  # of the operations
+    hashes_bytes: int = 2 << 30  # of operations; beyond, hashes are grouped by Spark
+
+
+LIMITS = Limits()
+NO_LIMITS = Limits(rows.MOST, rows.MOST, 1.0)
+
+
+class TooMany(SojournError, RuntimeError):
+    """There is more than a broadcast is good for; `strategy="shuffle"` takes any number."""
+
+
+class Index(NamedTuple):
+    """What operations look up."""
+
+    signals: Steps
+    cancels: Steps | None
+
+    def end(self, wanted: rows.CleanOperations, until_ms: int | None) -> Endings:
+        """Say how operations end that have no duplicates among them."""
+        moments, holds = self.signals.held_ms(wanted.keys, wanted.offsets, threads=1)
+        cancel_ms = has_cancel = None
+        if self.cancels is not None:
+            # The earliest cancel at or after the submission: ids for keys, and times for offsets.
+            cancel_ms, has_cancel = self.cancels.held_ms(wanted.ids, wanted.submitted_ms, threads=1)
+        return end_all(
+            wanted.submitted_ms,
+            wanted.timeout_ms,
+            wanted.needed,
+            wanted.starts,
+            moments,
+            holds,
+            wanted.keys,
+            cancel_ms,
+            has_cancel,
+            until_ms,
+            threads=1,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The first job: what its tasks find, and what the driver makes of it."""
+
+    job: Job
+    limits: Limits
+
+    def find_steps(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        yield from self._find(batches, rows.SIGNALS, parcels.STEPS, self._signals)
+
+    def find_cancel_steps(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        yield from self._find(batches, rows.CANCELS, parcels.CANCEL_STEPS, self._cancels)
+
+    def pack_hashes(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for place, table in parcels.numbered(batches, HASHES):
+            hashes = np.concatenate([chunk.to_numpy() for chunk in table["hash"].chunks])
+            parcel = parcels.Parcel(parcels.HASHES, place, pa.py_buffer(hashes))
+            yield parcels.forwarded(parcel, 0)
+
+    def findings(self, batches: Batches) -> Findings:
+        """Put together what the tasks found; raises TooMany."""
+        found = Findings()
+        for _, parcel in parcels.received(batches):
+            if parcel.kind == parcels.TOO_MANY:
+                raise TooMany(_TOO_MANY)
+            if parcel.kind == parcels.REJECTED:
+                found.rejected.append(parcel)
+            elif parcel.kind == parcels.HASHES:
+                found.hashes.append(np.frombuffer(parcel.contents, dtype=np.int64))
+            else:
+                found.steps[parcel.kind].append(pickle.loads(parcel.contents))
+        if sum(len(part) for parts in found.steps.values() for part in parts) > self.limits.steps:
+            raise TooMany(_TOO_MANY)
+        return found
+
+    def _find(
+        self,
+        batches: Batches,
+        name: str,
+        kind: int,
+        read: Callable[[pa.Table], tuple[pa.Table, Steps]],
+    ) -> Iterator[pa.RecordBatch]:
+        parts: list[Steps] = []
+        count = rejected_rows = 0
+        for place, table in parcels.numbered(batches, self.job.columns[name]):
+            rejected, steps = read(table)
+            if len(rejected):
+                yield parcels.packed(rejected, 0, parcels.REJECTED, place)
+            rejected_rows += len(rejected)
+            parts.append(steps)
+            count += len(steps)
+            if len(parts) > _PARTS or count > self.limits.steps:
+                parts = [Steps.merged(parts, threads=1)]
+                count = len(parts[0])
+            if count > self.limits.steps or rejected_rows > self.limits.rejected:
+                yield parcels.forwarded(parcels.Parcel(parcels.TOO_MANY, place, _NOTHING), 0)
+                return
+        if count:
+            steps = Steps.merged(parts, threads=1)
+            contents = pa.py_buffer(pickle.dumps(steps, protocol=pickle.HIGHEST_PROTOCOL))
+            yield parcels.forwarded(parcels.Parcel(kind, 0, contents), 0)
+
+    def _signals(self, table: pa.Table) -> tuple[pa.Table, Steps]:
+        seen = rows.check_signals(table)
+        keys, offsets, at_ms = seen.keys, seen.offsets, seen.at_ms
+        if self.job.until_ms is not None:
+            known = at_ms <= self.job.until_ms
+            keys, offsets, at_ms = keys.filter(pa.array(known)), offsets[known], at_ms[known]
+        return seen.rejected, Steps(keys, offsets, at_ms, threads=1)
+
+    def _cancels(self, table: pa.Table) -> tuple[pa.Table, Steps]:
+        seen = rows.check_cancels(table)
+        return seen.rejected, Steps(seen.ids, seen.at_ms, seen.at_ms, threads=1)
+
+
+@dataclass(slots=True)
+class Findings:
+    """What the first job found."""
+
+    rejected: list[parcels.Parcel] = field(default_factory=list)
+    hashes: list[Hashes] = field(default_factory=list)
+    steps: dict[int, list[Steps]] = field(
+        default_factory=lambda: {parcels.STEPS: [], parcels.CANCEL_STEPS: []}
+    )
+
+    def index(self) -> Index:
+        cancels = self.steps[parcels.CANCEL_STEPS]
+        return Index(
+            Steps.merged(self.steps[parcels.STEPS]), Steps.merged(cancels) if cancels else None
+        )
+
+    def suspects(self, limits: Limits) -> Hashes:
+        """The hashes that are there more than once; raises TooMany."""
+        if not self.hashes:
+            return np.zeros(0, dtype=np.int64)
+        hashes = np.sort(np.concatenate(self.hashes))
+        again = hashes[1:][hashes[1:] == hashes[:-1]]
+        if len(again) > limits.suspects_share * len(hashes) + 1000:
+            raise TooMany("a large part of the ids are duplicates")
+        return np.unique(again)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """The second job: operations look up when they end."""
+
+    job: Job
+    index: Any  # an Index that is broadcast: its `value`
+
+    def end_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for _, table in parcels.numbered(batches, self.job.columns[rows.OPERATIONS]):
+            wanted = rows.check_operations(table)
+            yield from self.job.answers.rejected(wanted.rejected)
+            yield from self._ended(wanted)
+
+    def pack_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for place, table in parcels.numbered(batches, self.job.columns[rows.OPERATIONS]):
+            wanted = rows.check_operations(table)
+            if len(wanted.rejected):
+                to = place % self.job.partitions
+                yield parcels.packed(wanted.rejected, to, parcels.REJECTED, place)
+            if len(wanted):
+                words, _ = fingerprints.of_texts(wanted.ids)
+                yield from sent_by_id(table, wanted, words, self.job.partitions, place)
+
+    def end_firsts(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        kept: list[parcels.Parcel] = []
+        for _, parcel in parcels.received(batches):
+            if parcel.kind == parcels.REJECTED:
+                yield from self.job.answers.rejected(parcel.open())
+            else:
+                kept.append(parcel)
+        if kept:
+            table = parcels.opened(kept, self.job.columns[rows.OPERATIONS])
+            wanted, duplicates = without_duplicates(table)
+            yield from self.job.answers.rejected(duplicates)
+            yield from self._ended(wanted)
+
+    def _ended(self, wanted: rows.CleanOperations) -> Iterator[pa.RecordBatch]:
+        endings = self.index.value.end(wanted, self.job.until_ms)
+        yield from self.job.answers.ended(wanted, endings)
+
+
+def resolved(
+    tables: Tables,
+    job: Job,
+    limits: Limits,
+    output: StructType | str,
+    last: Callable[[Stage], Stage] = lambda stage: stage,
+) -> tuple[DataFrame, pa.Table]:
+    """Run the first job; return what the second one makes, and the signals that mean nothing.
+
+    `last` may do something with the rows where they are made; `output` is what it makes of them.
+    Raises TooMany.
+    """
+    survey = Survey(job, limits)
+    operations = tables.operations
+    first = tables.signals.mapped(survey.find_steps, parcels.SPARK_SCHEMA)
+    if tables.cancels is not None:
+        first = first.union(tables.cancels.mapped(survey.find_cancel_steps, parcels.SPARK_SCHEMA))
+    is_large = operations.known_bytes is None or operations.known_bytes > limits.hashes_bytes
+    if not is_large:
+        first = first.union(operations.hashed(survey.pack_hashes, parcels.SPARK_SCHEMA))
+    found = survey.findings(_collected(first).to_batches())
+    suspects = _repeated(operations) if is_large else found.suspects(limits)
+    lookup = Lookup(job, operations.session.sparkContext.broadcast(found.index()))
+    rejected = parcels.opened(found.rejected, rows.REJECTED)
+    if not len(suspects):
+        return operations.mapped(last(lookup.end_operations), output), rejected
+    others, these = operations.split(suspects)
+    packed = these.mapped(lookup.pack_operations, parcels.SPARK_SCHEMA)
+    firsts = packed.repartitionById(job.partitions, "partition").mapInArrow(
+        last(lookup.end_firsts), output
+    )
+    return others.mapped(last(lookup.end_operations), output).union(firsts), rejected
+
+
+def with_rejected(ended: DataFrame, rejected: pa.Table) -> DataFrame:
+    """Add rows of the first job to those of the second."""
+    if not len(rejected):
+        return ended
+    told = ended.sparkSession.createDataFrame(rejected).withColumn("kind", sf.lit(REJECTED))
+    return ended.union(
+        told.select(
+            *(
+                sf.col(f.name)
+                if f.name in told.columns
+                else sf.lit(None).cast(f.dataType).alias(f.name)
+                for f in ended.schema
+            )
+        )
+    )
+
+
+def _collected(first: DataFrame) -> pa.Table:
+    try:
+        return first.toArrow()
+    except Exception as error:
+        if "spark.driver.maxResultSize" in str(error):
+            raise TooMany(
+                "the signals are more than spark.driver.maxResultSize lets through to the driver"
+            ) from error
+        raise
+
+
+def _repeated(operations: Source) -> Hashes:
+    """The hashes that are there more than once, where they are too many for the driver."""
+    hashes = operations.hashed(_as_they_are, "hash long")
+    again = hashes.groupBy("hash").count().where("count > 1").select("hash").toArrow()
+    repeated: Hashes = again["hash"].to_numpy()
+    return repeated
+
+
+def _as_they_are(batches: Batches) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+_TOO_MANY = "there are too many signals, cancels, or bad ones among them"
+_NOTHING = pa.py_buffer(b"")

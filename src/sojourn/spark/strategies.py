@@ -1,0 +1,53 @@
+"""The strategies: broadcast the signals, or shuffle all rows; and which of them suits an input.
+
+The broadcast path (broadcast.py) costs each core a copy of the signals, and saves the shuffles of
+operations. So it is taken if signals are few for the operations, and fit every machine by a wide
+margin. Where Spark cannot tell how large the input is, rows are shuffled, which is always right.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sojourn.errors import OutOfRange
+from sojourn.spark.frames import Tables, is_remote
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+AUTO, BROADCAST, SHUFFLE = STRATEGIES = ("auto", "broadcast", "shuffle")
+
+# In bytes as Spark knows them, which for files is their size. Each core reads the signals once,
+# which costs it less than a quarter of what it would cost to shuffle as many bytes of operations.
+_MOST_SIGNAL_BYTES = 128 << 20
+_SIGNALS_PER_OPERATIONS = 4
+
+
+def checked_strategy(strategy: Any, operations: DataFrame) -> str:
+    if strategy not in STRATEGIES:
+        known = ", ".join(f'"{name}"' for name in STRATEGIES)
+        raise OutOfRange(f"strategy must be one of {known}, got {strategy!r}")
+    if strategy == BROADCAST and is_remote(operations):
+        raise OutOfRange(
+            'strategy is "broadcast", but Spark Connect has no broadcast; '
+            'use "auto" or "shuffle", or a session without Connect'
+        )
+    return str(strategy)
+
+
+def suits_broadcast(tables: Tables, cores: int) -> bool:
+    """Whether a broadcast is likely to be the faster way, and sure to be right."""
+    operation_bytes, signal_bytes = tables.operations.known_bytes, tables.signals.known_bytes
+    cancel_bytes = 0 if tables.cancels is None else tables.cancels.known_bytes
+    if operation_bytes is None or signal_bytes is None or cancel_bytes is None:
+        return False
+    index_bytes = signal_bytes + cancel_bytes
+    return (
+        index_bytes <= _MOST_SIGNAL_BYTES
+        and index_bytes * cores <= _SIGNALS_PER_OPERATIONS * operation_bytes
+    )
+
+
+def is_the_same_again(df: DataFrame) -> bool:
+    """Whether it has the same rows each time it is read, as far as Spark knows."""
+    return bool(df._jdf.queryExecution().analyzed().deterministic())
