@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
 from sojourn.kafka import Cluster
+from sojourn.kafka.faults import Faults
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/kafka.md").read_text(encoding="utf-8")
@@ -51,6 +52,8 @@ def test_each_client_has_a_program_on_the_page() -> None:
 @pytest.mark.parametrize(("code", "client"), programs())
 def test_the_programs_on_the_page_run(code: str, client: str, tmp_path: Path) -> None:
     pytest.importorskip(client, reason=f"{client} is not installed")
+    if "_SSL" in code:
+        pytest.importorskip("trustme", reason="trustme is not installed")
     name = "test_page.py" if "def test_" in code else "page.py"
     program = tmp_path / name
     program.write_text(code, encoding="utf-8")
@@ -63,9 +66,12 @@ def test_the_programs_on_the_page_run(code: str, client: str, tmp_path: Path) ->
 
 
 def test_the_page_names_things_as_they_are_called() -> None:
-    faults = PAGE.split("## Faults")[1].split("\n## ")[0]
-    for name in re.findall(r"`(?:cluster\.)?(\w+)\(", faults):
+    replicas = PAGE.split("## Brokers and replicas")[1].split("\n## ")[0]
+    for name in re.findall(r"`(?:cluster\.)?(\w+)\(", replicas):
         assert callable(getattr(Cluster, name)), name
+    faults = PAGE.split("## Scripted faults")[1].split("\n## ")[0]
+    for name in re.findall(r"`faults\.(\w+)\(", faults):
+        assert callable(getattr(Faults, name)), name
     with Cluster() as cluster:
         table = PAGE.split("## What waits")[1].split("\n## ")[0]
         named = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
