@@ -81,29 +81,30 @@ class Commotion:
     def _disturb(self, rng: random.Random) -> None:
         cluster, broker, index = self.cluster, rng.randint(1, BROKERS), rng.randrange(2)
         faults = cluster.faults
-        rng.choice(
-            [
-                lambda: cluster.stop_broker(broker),
-                lambda: cluster.start_broker(broker),
-                lambda: cluster.start_broker(broker),
-                lambda: cluster.pause_follower(broker, "t", index),
-                lambda: cluster.lag(broker, "t", index, 5),
-                lambda: cluster.resume(broker, "t", index),
-                lambda: cluster.elect("t", index),
-                lambda: cluster.pause_elections() or cluster.resume_elections(),
-                lambda: cluster.append("t", [b"x" * 100], index),
-                lambda: cluster.records("t"),
-                lambda: faults.answer("produce", "NOT_LEADER", topic="t", times=3),
-                lambda: faults.answer("heartbeat", 27, probability=0.5),
-                lambda: faults.delay(ms=rng.randint(0, 20), times=5),
-                lambda: faults.delay("produce", ms=5, answer=True, times=5),
-                lambda: faults.drop(probability=0.3, times=5),
-                lambda: faults.lose(times=5),
-                lambda: faults.lose("fetch", hang=True, times=1),
-                lambda: faults.clear(),
-                lambda: self._advance(rng.randint(1, 50)),
-            ]
-        )()
+        verbs: list[Callable[[], object]] = [
+            lambda: cluster.stop_broker(broker),
+            lambda: cluster.start_broker(broker),
+            lambda: cluster.start_broker(broker),
+            lambda: cluster.pause_follower(broker, "t", index),
+            lambda: cluster.lag(broker, "t", index, 5),
+            lambda: cluster.resume(broker, "t", index),
+            lambda: cluster.elect("t", index),
+            cluster.pause_elections,
+            cluster.resume_elections,
+            cluster.resume_elections,
+            lambda: cluster.append("t", [b"x" * 100], index),
+            lambda: cluster.records("t"),
+            lambda: faults.answer("produce", "NOT_LEADER", topic="t", times=3),
+            lambda: faults.answer("heartbeat", 27, probability=0.5),
+            lambda: faults.delay(ms=rng.randint(0, 20), times=5),
+            lambda: faults.delay("produce", ms=5, answer=True, times=5),
+            lambda: faults.drop(probability=0.3, times=5),
+            lambda: faults.lose(times=5),
+            lambda: faults.lose("fetch", hang=True, times=1),
+            faults.clear,
+            lambda: self._advance(rng.randint(1, 50)),
+        ]
+        rng.choice(verbs)()
 
     def _advance(self, ms: int) -> None:
         if self.clock is not None:
