@@ -136,7 +136,9 @@ def resolve(trace: Trace, stage_for: type[Stage] = Stage) -> Answer:
 
     ended = {row["id"] for row in stage.ended}
     pending = [
-        {name: row[name] for name in ("id", "submitted_ms", "timeout_ms")} | extras(row)
+        {name: row[name] for name in ("id", "submitted_ms", "timeout_ms", "requires")}
+        | {"needed": row["needed"] or len(row["requires"])}
+        | extras(row)
         for rows_then in submissions.values()
         for row in rows_then
         if row["id"] not in ended

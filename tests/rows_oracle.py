@@ -109,6 +109,8 @@ def resolve(
                     "id": operation["id"],
                     "submitted_ms": submitted_ms,
                     "timeout_ms": operation["timeout_ms"],
+                    "requires": operation["requires"],
+                    "needed": needed,
                     **extras,
                 }
             )

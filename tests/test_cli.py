@@ -112,7 +112,7 @@ def test_an_earlier_answer_is_replaced_only_if_that_was_asked_for(
     out = str(shop / "answers")
     assert replay(shop, "--out", out) == 0
     assert replay(shop, "--out", out) == 2
-    assert "add --overwrite" in capsys.readouterr().err
+    assert "overwrite it (--overwrite)" in capsys.readouterr().err
     write_rows(shop, OPERATIONS[:1])
     assert replay(shop, "--out", out, "--overwrite") == 0
     assert pq.read_table(shop / "answers" / "outcomes").num_rows == 1

@@ -12,7 +12,7 @@ import pytest
 from client_service import WAIT_S, ServiceThread
 
 from sojourn.cli import main
-from sojourn.cli.submit import requirement
+from sojourn.cli.options import requirement
 from sojourn.client import Client
 
 if TYPE_CHECKING:

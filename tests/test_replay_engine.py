@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sojourn.errors import BadTable, OutOfRange, WrongType
+from sojourn.errors import BadTable, OutOfRange, SojournError, WrongType
 from sojourn.replay import Engine, resolve
 from sojourn.replay.journal import BadSnapshot
 from sojourn.replay.progress import REQUIREMENTS, SIGNALS, Progress
@@ -108,10 +108,20 @@ def test_pending_tells_what_waits_in_the_order_it_came_in() -> None:
     engine.submit(operations(("z", 5, 100, [("k", 1)]), ("y", 5, 1, [("k", 1)]), kind=["s", "t"]))
     engine.submit(operations(("x", 7, 100, [("k", 1)]), kind=["u"]))
     engine.advance(6)
-    assert engine.pending().to_pylist() == [
+    waiting = engine.pending()
+    assert waiting.drop_columns(["requires", "needed"]).to_pylist() == [
         {"id": "z", "submitted_ms": 5, "timeout_ms": 100, "kind": "s"},
         {"id": "x", "submitted_ms": 7, "timeout_ms": 100, "kind": "u"},
     ]
+    assert waiting["requires"].to_pylist() == [[{"key": "k", "offset": 1}]] * 2
+    assert len(Engine().pending()) == 0
+
+
+@pytest.mark.parametrize("name", ["remember_ms", "forget_keys_after_ms"])
+@pytest.mark.parametrize("value", [-1, 2**63, "5", 1.5, True, []])
+def test_options_that_make_no_sense_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(SojournError, match=f"{name} must be"):
+        Engine(**{name: value})
 
 
 def test_next_ms_is_never_after_the_next_end() -> None:

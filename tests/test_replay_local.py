@@ -193,7 +193,15 @@ def test_up_to_a_time_what_has_not_ended_is_pending() -> None:
     asked = operation(("k", 0))
     found = resolve(asked, [("k", 0, 130)], until=129)
     assert len(found.outcomes) == 0
-    assert found.pending.to_pylist() == [{"id": "it", "submitted_ms": 100, "timeout_ms": 50}]
+    assert found.pending.to_pylist() == [
+        {
+            "id": "it",
+            "submitted_ms": 100,
+            "timeout_ms": 50,
+            "requires": [{"key": "k", "offset": 0}],
+            "needed": 1,
+        }
+    ]
     assert resolve(asked, [("k", 0, 130)], until=130).outcomes["status"].to_pylist() == [
         "completed"
     ]
@@ -252,7 +260,9 @@ def test_outcomes_come_in_the_order_of_the_rows_with_their_own_columns() -> None
     assert found.outcomes["id"].to_pylist() == ["op-3", "op-1", "op-2"]
     assert found.outcomes["class"].to_pylist() == ["c3", "c1", "c2"]
     pending = replay.resolve(pa.Table.from_pylist(rows), SIGNALS.empty_table(), until_ms=0).pending
-    assert pending.column_names == ["id", "submitted_ms", "timeout_ms", "class", "n"]
+    assert pending.column_names == [
+        "id", "submitted_ms", "timeout_ms", "requires", "needed", "class", "n",
+    ]  # fmt: skip
 
 
 def test_of_duplicates_the_earliest_submitted_stays_then_the_first_in_place() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sojourn.errors import BadTable, SojournError
+from sojourn.errors import BadTable
 from sojourn.replay import rows
 
 ITEM = pa.struct([("key", pa.string()), ("offset", pa.int64())])
@@ -92,31 +92,6 @@ def test_numbers_outside_64_bits_are_rejected_and_those_at_its_ends_are_not() ->
     assert json.loads(clean.rejected["row"][0].as_py())["offset"] == least - 1
 
 
-@pytest.mark.parametrize(
-    "column",
-    [
-        pa.array([1.0, 2.0]),
-        pa.array(["1", "2"]),
-        pa.array([True, False]),
-        pa.array([1, 2], pa.timestamp("ms")),
-        pa.array([Decimal("1.5"), Decimal("2.0")]),
-    ],
-    ids=lambda column: str(column.type),
-)
-def test_a_column_of_times_that_is_not_integers_is_an_error(column: pa.Array) -> None:
-    with pytest.raises(
-        BadTable, match="operations: the column 'timeout_ms' must be integers, found"
-    ):
-        rows.check_operations(with_column(GOOD, "timeout_ms", column))
-
-
-def test_ids_that_are_not_strings_are_an_error_that_says_what_to_do() -> None:
-    with pytest.raises(BadTable, match=r"'id' must be strings, found int64; cast it") as caught:
-        rows.check_operations(with_column(GOOD, "id", pa.array([1, 2])))
-    assert isinstance(caught.value, SojournError)
-    assert isinstance(caught.value, ValueError)
-
-
 def test_a_missing_column_is_an_error_that_tells_those_there_are() -> None:
     with pytest.raises(
         BadTable,
@@ -135,7 +110,6 @@ def test_a_column_that_is_there_twice_is_an_error() -> None:
 @pytest.mark.parametrize(
     "column",
     [
-        pa.array(["k", "m"]),
         pa.array([["k"], ["m"]]),
         pa.array([[{"key": "k"}], []]),
         pa.array([[{"key": "k", "at": 1}], []]),
@@ -150,8 +124,8 @@ def test_requirements_of_another_shape_are_an_error(column: pa.Array) -> None:
 
 def test_the_parts_of_a_requirement_must_have_the_right_type() -> None:
     for item, what in (
-        ({"key": 1, "offset": 1}, "its field 'key', must be strings"),
-        ({"key": "k", "offset": "1"}, "its field 'offset', must be integers"),
+        ({"key": 1.5, "offset": 1}, "its field 'key', must be text, integers or bytes"),
+        ({"key": "k", "offset": 1.5}, "its field 'offset', must be integers"),
     ):
         with pytest.raises(BadTable, match=what):
             rows.check_operations(with_column(GOOD, "requires", pa.array([[item], [item]])))

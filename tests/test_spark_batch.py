@@ -72,7 +72,8 @@ def test_the_answer_in_a_few_lines(spark: SparkSession, signals: DataFrame, stra
             "condition_ms": 50,
         },
     }
-    assert [tuple(row) for row in r.pending.collect()] == [("c", 60, 100)]
+    assert [tuple(row) for row in r.pending.collect()] == [("c", 60, 100, [("k", 2)], 1)]
+    assert resolve(operations, signals).pending.columns == r.pending.columns
     assert r.rejected.count() == 0
 
 
@@ -230,12 +231,12 @@ def test_a_missing_or_wrong_column_is_an_error_at_once_in_the_words_of_replay(
     good = spark.createDataFrame([], OPERATIONS)
     for bad in (
         "id string, submitted_ms long, timeout_ms long",
-        OPERATIONS.replace("id string", "id int"),
-        OPERATIONS.replace("timeout_ms long", "timeout_ms double"),
+        OPERATIONS.replace("id string", "id double"),
+        OPERATIONS.replace("timeout_ms long", "timeout_ms timestamp"),
         OPERATIONS.replace("struct<key string, offset long>", "string"),
         OPERATIONS.replace("offset long", "offset timestamp"),
         f"{OPERATIONS}, status string",
-        f"{OPERATIONS}, needed string",
+        f"{OPERATIONS}, needed double",
     ):
         df = spark.createDataFrame([], bad)
         with pytest.raises(BadTable) as found:

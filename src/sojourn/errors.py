@@ -107,3 +107,7 @@ class BadFile(SojournError, OSError):
 
 class NoSuchFile(BadFile, FileNotFoundError):
     """There is nothing under that name, or nothing that is data."""
+
+
+class UnitWarning(UserWarning):
+    """Numbers in a column of times look like seconds or microseconds, not like milliseconds."""

@@ -2,17 +2,21 @@
 
 Exit status: 0 all is well; 1 it ended, rows were rejected and `--fail-on-rejected` asked to know,
 or a service does not know the id; 2 it was asked for something that cannot be, or given something
-that cannot be read; 130 Ctrl-C.
+that cannot be read, or of which every row was rejected; 130 Ctrl-C; 143 SIGTERM.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import re
+import signal as signals
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from types import FrameType
 
 import sojourn
 from sojourn.cli import (
@@ -32,7 +36,7 @@ from sojourn.cli import (
 )
 from sojourn.errors import SojournError
 
-OK, REJECTED, BAD, INTERRUPTED = 0, 1, 2, 130
+OK, REJECTED, BAD, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 _EXAMPLES = """\
 examples:
@@ -45,8 +49,12 @@ examples:
   sojourn outcomes --follow                           # how what waits in a service ends
 
 exit status: 0 fine, 1 rows were rejected and --fail-on-rejected was given, or an id is not known,
-2 bad usage or input, 130 interrupted
+2 bad usage or input, or every row of it was rejected, 130 interrupted, 143 terminated
 """
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came; whatever is under way is left as after Ctrl-C."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,9 +64,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # --help, or usage that was explained on stderr
         return end.code if isinstance(end.code, int) else BAD
     try:
-        status: int = args.run(args)
+        with _stopped_cleanly() if "stops_cleanly" in args else contextlib.nullcontext():
+            status: int = args.run(args)
         sys.stdout.flush()
         return status
+    except Terminated:
+        print("terminated", file=sys.stderr)
+        return TERMINATED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -75,6 +87,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.traceback or not _is_sparks(error):
             raise
         return _explain(args, SojournError(_gist(error)))
+
+
+@contextlib.contextmanager
+def _stopped_cleanly() -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does, so that it clears up after itself."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signals.signal(signals.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signals.signal(signals.SIGTERM, before)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -118,10 +147,12 @@ def _what_to_install(error: ImportError) -> SojournError:
     extras = {
         "pyspark": "spark",
         "py4j": "spark",
+        "pandas": "spark",
         "pyarrow": "cli",
         "numpy": "cli",
         "rich": "cli",
         "kio": "kafka",
+        "crc32c": "kafka",
         "httpx": "client",
         "starlette": "service",
         "uvicorn": "service",

@@ -3,41 +3,51 @@
 from __future__ import annotations
 
 import argparse
-import shutil
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from sojourn.cli.options import add_ending, add_spark, moment_ms
+from sojourn.cli.options import MAPPING, add_ending, add_mapping, add_spark, columns_of, moment_ms
 from sojourn.cli.progress import Progress, showing, watching
 from sojourn.cli.report import add_class_column, tell_classes, write_page
 from sojourn.cli.session import session
-from sojourn.errors import OutOfRange
+from sojourn.errors import OutOfRange, UnitWarning
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from sojourn.replay.columns import Columns
+    from sojourn.replay.files import Read
     from sojourn.report import Stays, Summary
 
-_EXAMPLES = """\
-OPERATIONS, SIGNALS and CANCELS are Parquet or JSON-lines files, or folders of them. The columns:
-  operations  id, submitted_ms, timeout_ms, requires [(key, offset)], needed (none: all of them);
-              any other column is passed through to the outcomes
+_EXAMPLES = f"""\
+OPERATIONS, SIGNALS and CANCELS are Parquet, CSV or JSON-lines files, the last two also compressed;
+folders of them, patterns like 'day=*/*.csv', URLs like s3a://bucket/orders; Delta and Iceberg
+tables, where deltalake or pyiceberg is installed. The columns:
+  operations  id, submitted_ms, timeout_ms or deadline_ms, requires [(key, offset)],
+              needed (none: all of them); any other column is passed through to the outcomes
   signals     key, offset, at_ms
   cancels     id, at_ms
 
 Written are OUT/outcomes, OUT/pending and OUT/rejected, as Parquet. Without --until everything is
 taken to end. T is a time like 2026-01-06T12:00 (UTC) or milliseconds since 1970.
 
+{MAPPING}
 examples:
   sojourn replay orders.parquet events.parquet
   sojourn replay shop/operations shop/signals --cancels shop/cancels --out answers --report
   sojourn replay shop/operations shop/signals --until 2026-01-06T12:00 --json
   sojourn replay shop/operations shop/signals --engine spark --master 'local[2]' --out answers
+  sojourn replay orders.csv events.csv --map id=order_id --map submitted_ms=created_at \\
+      --timeout 30min --require 'paid/{{order_id}}' --map key='{{type}}/{{order_id}}' --map at_ms=at
 """
 
-_JSON_ENDINGS = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz")
 _PARTS = ("outcomes", "pending", "rejected")
+_TABLES = ("operations", "signals", "cancels")
 
 
 def add_parser(commands: Any) -> None:
@@ -48,9 +58,9 @@ def add_parser(commands: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("operations", metavar="OPERATIONS", type=Path)
-    parser.add_argument("signals", metavar="SIGNALS", type=Path)
-    parser.add_argument("--cancels", metavar="CANCELS", type=Path)
+    parser.add_argument("operations", metavar="OPERATIONS")
+    parser.add_argument("signals", metavar="SIGNALS")
+    parser.add_argument("--cancels", metavar="CANCELS")
     parser.add_argument(
         "--until", type=moment_ms, metavar="T", help="take nothing after T into account"
     )
@@ -60,9 +70,14 @@ def add_parser(commands: Any) -> None:
         default=None,
         help="local, the default: in this process; spark, also meant by --master",
     )
-    parser.add_argument("--out", metavar="OUT", type=Path, help="the folder to write")
+    parser.add_argument("--out", metavar="OUT", type=_folder, help="the folder to write")
     parser.add_argument(
         "--overwrite", action="store_true", help="replace what an earlier replay left in OUT"
+    )
+    parser.add_argument(
+        "--timestamps",
+        action="store_true",
+        help="write times as timestamps, too: at, submitted_at, condition_at",
     )
     parser.add_argument(
         "--report",
@@ -72,9 +87,10 @@ def add_parser(commands: Any) -> None:
         help="also write the page of `sojourn report`; default OUT/report.html",
     )
     add_class_column(parser)
+    add_mapping(parser)
     add_spark(parser)
     add_ending(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_run, stops_cleanly=True)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -86,11 +102,11 @@ def _run(args: argparse.Namespace) -> int:
     page = _page_path(args)
     if engine == "spark" and args.out is None:
         raise OutOfRange("the Spark engine writes files: say where with --out OUT")
-    if args.out is not None and not args.overwrite:
-        _refuse_to_replace(args.out)
-    with showing(quiet=args.quiet) as progress:
+    columns = columns_of(args)
+    _check_out(args)
+    with showing(quiet=args.quiet) as progress, _warnings_told():
         resolve = _on_spark if engine == "spark" else _here
-        stays = resolve(args, progress)
+        stays, wholly_rejected = resolve(args, columns, progress)
         tell_classes(stays, args.class_column)
         if page is None:
             progress.step("counting")
@@ -102,7 +118,44 @@ def _run(args: argparse.Namespace) -> int:
         places["report"] = page
     say = summary.as_json if args.json else summary.as_text
     print(say(totals, perf_counter() - began_s, engine, places))
+    if wholly_rejected:
+        print(f"sojourn: {_complaint(wholly_rejected, totals)}", file=sys.stderr)
+        return 2
     return 1 if args.fail_on_rejected and totals.rejected_rows else 0
+
+
+def _folder(text: str) -> Path:
+    if "://" in text:
+        raise argparse.ArgumentTypeError(
+            f"{text} is a URL, and the answer is written to a folder: name one, and copy it there"
+        )
+    return Path(text)
+
+
+def _complaint(tables: list[str], totals: Summary) -> str:
+    reasons = [f"{table}: {reason}" for table, reason in totals.rejected or {} if table in tables]
+    return (
+        f"every row of {' and of '.join(tables)} was rejected ({'; '.join(sorted(reasons)[:3])}); "
+        "is it the right file, and are its columns the right ones?"
+    )
+
+
+@contextmanager
+def _warnings_told() -> Iterator[None]:
+    """Say what looks like another unit once for each column, not where in the program."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UnitWarning)
+        yield
+    told = set()
+    for warning in caught:
+        text = str(warning.message)
+        if not issubclass(warning.category, UnitWarning):
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+        elif (column := text.partition(" looks like ")[0]) not in told:
+            told.add(column)
+            print(f"sojourn: warning: {text}", file=sys.stderr)
 
 
 def _page_path(args: argparse.Namespace) -> Path | None:
@@ -115,10 +168,18 @@ def _page_path(args: argparse.Namespace) -> Path | None:
     return Path(args.out) / "report.html"
 
 
-def _refuse_to_replace(out: Path) -> None:
-    for part in (out / name for name in _PARTS):
-        if part.exists():
-            raise FileExistsError(f"{part} is there already; add --overwrite or name another OUT")
+def _paths(args: argparse.Namespace) -> dict[str, str]:
+    paths = {name: getattr(args, name) for name in _TABLES}
+    return {name: path for name, path in paths.items() if path is not None}
+
+
+def _check_out(args: argparse.Namespace) -> None:
+    """Before the work, not after it."""
+    from sojourn.replay import answer, lakes
+
+    if args.out is not None and any((args.out / name).exists() for name in _PARTS):
+        inputs = [file for name, path in _paths(args).items() for file in lakes.find(path, name)]
+        answer.check_place(args.out, overwrite=args.overwrite, inputs=inputs)
 
 
 def _check_class_column(args: argparse.Namespace, names: list[str]) -> None:
@@ -130,91 +191,70 @@ def _check_class_column(args: argparse.Namespace, names: list[str]) -> None:
         )
 
 
-def _here(args: argparse.Namespace, progress: Progress) -> Stays:
-    import pyarrow as pa
-
-    from sojourn import replay, report
-    from sojourn.replay import files
+def _here(
+    args: argparse.Namespace, columns: dict[str, Columns], progress: Progress
+) -> tuple[Stays, list[str]]:
+    from sojourn import report
+    from sojourn.replay import answer, files
 
     progress.step("reading")
-    operations = files.read(args.operations, "operations")
-    _check_class_column(args, operations.table.column_names)
-    signals = files.read(args.signals, "signals")
-    cancels = files.read(args.cancels, "cancels") if args.cancels else None
+    read: dict[str, Read] = {}
+    for name, path in _paths(args).items():
+        read[name] = files.read(path, name, columns[name])
+        if name == "operations":
+            _check_class_column(args, read[name].table.column_names)
+    operations, signals = read["operations"], read["signals"]
     many = f"{len(operations.table):,} operations and {len(signals.table):,} signals"
     progress.step(f"replaying {many}")
-    found = replay.resolve(
-        operations.table, signals.table, cancels.table if cancels else None, args.until
-    )
-    broken = [read.rejected for read in (operations, signals, cancels) if read is not None]
-    rejected = pa.concat_tables([*broken, found.rejected])
+    found = files.resolve_read(operations, signals, read.get("cancels"), args.until)
     if args.out is not None:
         progress.step(f"writing {args.out}")
-        whole = replay.Resolution(found.outcomes, found.pending, rejected)
-        files.write(whole, args.out, overwrite=args.overwrite)
-    return report.Stays.of_tables(found.outcomes, found.pending, rejected)
+        written = found.with_timestamps() if args.timestamps else found
+        answer.write(written, args.out, overwrite=args.overwrite)
+    stays = report.Stays.of_tables(found.outcomes, found.pending, found.rejected)
+    return stays, [name for name, part in read.items() if len(part) and not len(part.table)]
 
 
-def _on_spark(args: argparse.Namespace, progress: Progress) -> Stays:
+def _on_spark(
+    args: argparse.Namespace, columns: dict[str, Columns], progress: Progress
+) -> tuple[Stays, list[str]]:
     import sojourn.spark as on_spark
     from sojourn import report
+    from sojourn.replay import answer
+    from sojourn.spark import tables
 
+    paths = _paths(args)
+    for name, path in paths.items():
+        tables.warn_of_units(path, name, columns[name])
     progress.step("starting Spark")
-    with session(args, {}) as spark, watching(spark, progress):
+    with (
+        session(args, {}) as spark,
+        watching(spark, progress),
+        answer.writing(args.out, overwrite=args.overwrite) as aside,
+    ):
         progress.step("replaying on Spark")
-        operations, broken = _frames(spark, args.operations, "operations")
-        _check_class_column(args, operations.columns)
-        signals, more = _frames(spark, args.signals, "signals")
-        broken += more
-        cancels = None
-        if args.cancels:
-            cancels, more = _frames(spark, args.cancels, "cancels")
-            broken += more
-        found = on_spark.resolve(operations, signals, cancels, args.until)
-        # Aside first: an earlier answer stays until there is a new one.
-        aside = args.out / "_writing"
+        frames = {
+            name: on_spark.read_table(spark, path, name, columns[name])
+            for name, path in paths.items()
+        }
+        _check_class_column(args, frames["operations"].columns)
+        found = on_spark.resolve(
+            frames["operations"], frames["signals"], frames.get("cancels"), args.until
+        )
         with found:
+            written = found.with_timestamps() if args.timestamps else found
             for name in _PARTS:
                 progress.step(f"writing {args.out / name}")
-                frame = getattr(found, name)
-                for lines in broken if name == "rejected" else ():
-                    frame = frame.unionByName(lines)
-                frame.write.mode("overwrite").parquet(str(aside / name))
-    for name in _PARTS:
-        if (args.out / name).exists():
-            shutil.rmtree(args.out / name)
-        (aside / name).rename(args.out / name)
-    shutil.rmtree(aside)
-    return report.Stays.of_folder(args.out)
+                getattr(written, name).write.parquet(str(aside / name))
+        wholly_rejected = _wholly_rejected(spark, frames, aside)
+    return report.Stays.of_folder(args.out), wholly_rejected
 
 
-def _frames(spark: SparkSession, path: Path, table: str) -> tuple[DataFrame, list[DataFrame]]:
-    """The rows, and of JSON the lines that are none, which are rejected."""
-    if not path.exists():
-        raise FileNotFoundError(f"{table}: there is no {path}")
-    if not _is_json(path):
-        return spark.read.parquet(str(path)), []
-    from pyspark.sql import functions as F
-
-    from sojourn.spark.intake import BROKEN, CORRUPT
-    from sojourn.spark.sources import parse_json
-
-    extras = ""
-    if table == "operations":
-        known = ("id", "submitted_ms", "timeout_ms", "requires", "needed", CORRUPT)
-        fields = spark.read.json(str(path)).schema.fields
-        extras = ", ".join(
-            f"`{field.name}` {field.dataType.simpleString()}"
-            for field in fields
-            if field.name not in known
-        )
-    lines = parse_json(spark.read.text(str(path)), table, extras=extras)
-    broken = lines.where(F.col(CORRUPT).isNotNull()).select(
-        F.lit(table).alias("table"), F.lit(BROKEN).alias("reason"), F.col(CORRUPT).alias("row")
-    )
-    return lines.where(F.col(CORRUPT).isNull()).drop(CORRUPT), [broken]
-
-
-def _is_json(path: Path) -> bool:
-    files = [path] if path.is_file() else path.rglob("*")
-    return any(file.name.endswith(_JSON_ENDINGS) for file in files)
+def _wholly_rejected(spark: SparkSession, frames: dict[str, DataFrame], aside: Path) -> list[str]:
+    """Which tables had rows, and none that means anything; only those with rejected ones."""
+    counts = spark.read.parquet(str(aside / "rejected")).groupBy("table").count().collect()
+    found = []
+    for name, many in sorted(((row[0], row[1]) for row in counts), key=lambda one: one[0]):
+        if frames[name].limit(many + 1).count() == many:
+            found.append(name)
+    return found

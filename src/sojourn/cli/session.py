@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import sys
 import tempfile
@@ -31,6 +32,8 @@ def session(args: argparse.Namespace, settings: dict[str, str]) -> Iterator[Spar
 
     ours = SparkContext._active_spark_context is None
     log = _log()
+    # It prints a traceback where Ctrl-C finds it waiting for an answer; ours is one line.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     try:
         with _stderr_to(log) if ours else contextlib.nullcontext():
             spark = local_session(
@@ -45,11 +48,20 @@ def session(args: argparse.Namespace, settings: dict[str, str]) -> Iterator[Spar
     except Exception:
         print(f"Spark's own messages are in {log}", file=sys.stderr)
         raise
+    except BaseException:
+        log.unlink(missing_ok=True)
+        raise
     else:
         log.unlink(missing_ok=True)
     finally:
         if ours:
-            spark.stop()
+            _stop(spark)
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stop the session; what is to be said about its end was said by whatever ended it."""
+    with contextlib.suppress(Exception):
+        spark.stop()
 
 
 def _did_not_start(error: Exception, log: Path) -> SojournError:

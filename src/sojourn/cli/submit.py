@@ -11,7 +11,7 @@ from typing import Any
 from sojourn.cli.answers import add_json, say_answers
 from sojourn.cli.connection import add_service, connected
 from sojourn.cli.lines import add_from, check_one_or_many, fields, send_lines
-from sojourn.cli.options import duration_ms, need
+from sojourn.cli.options import duration_ms, need, requirement
 from sojourn.errors import BadFile, NoSuchFile, OutOfRange, WrongType
 
 _EXAMPLES = """\
@@ -58,19 +58,6 @@ def add_parser(commands: Any) -> None:
     add_json(parser)
     add_service(parser)
     parser.set_defaults(run=_run)
-
-
-def requirement(text: str) -> tuple[str, int]:
-    """KEY=OFFSET, or KEY for offset 1; a key may have = in it if the offset is there."""
-    key, equals, offset = text.rpartition("=")
-    if not equals:
-        return text, 1
-    try:
-        return key, int(offset)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no requirement: write KEY=OFFSET with a whole number"
-        ) from None
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -6,9 +6,13 @@ try:
 except ImportError as error:
     raise ImportError(
         f"sojourn.replay needs pyarrow and numpy, and {error.name} is not installed; "
-        "pip install sojourn[replay]"
+        "pip install sojourn[replay]",
+        name=error.name,
     ) from error
 
+from sojourn.replay.columns import as_cancels as as_cancels  # a table as it is, as cancels
+from sojourn.replay.columns import as_operations as as_operations  # the same as operations
+from sojourn.replay.columns import as_signals as as_signals  # the same as signals
 from sojourn.replay.engine import Engine as Engine  # takes rows as they come, ends operations
 from sojourn.replay.engine import Step as Step  # what one advance of an engine brought
 from sojourn.replay.local import Resolution as Resolution  # outcomes, pending, rejected

@@ -10,6 +10,7 @@ advance(now) moves both sides; what ended comes out of waiting, its own columns 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from operator import index
 from typing import Any
 
@@ -21,6 +22,7 @@ from sojourn.errors import BadTable, OutOfRange, WrongType
 from sojourn.replay import journal, rows
 from sojourn.replay.progress import REQUIREMENTS, SIGNALS, Progress
 from sojourn.replay.shelf import Shelf, shelvable
+from sojourn.replay.times import datetime_ms
 from sojourn.replay.waiting import CANCELS, OPERATIONS, Waiting
 
 LATE = "late: its time is at or before the time already reached"
@@ -28,6 +30,7 @@ LATE = "late: its time is at or before the time already reached"
 _SNAPSHOT = "Esnp"
 _PARTS = pa.schema([("part", pa.large_binary())])
 _DAY_MS = 86_400_000
+_LONGEST_MS = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,9 @@ class Engine:
     def __init__(
         self, *, remember_ms: int = _DAY_MS, forget_keys_after_ms: int | None = None
     ) -> None:
+        remember_ms = _checked_span_ms("remember_ms", remember_ms)
+        if forget_keys_after_ms is not None:
+            forget_keys_after_ms = _checked_span_ms("forget_keys_after_ms", forget_keys_after_ms)
         self._progress = Progress(forget_keys_after_ms=forget_keys_after_ms)
         self._waiting = Waiting(remember_ms=remember_ms)
         self._shelf = Shelf()
@@ -130,17 +136,17 @@ class Engine:
         if len(at_ms):
             self._waiting.apply(None, None, _batch([ids, at_ms], CANCELS), None)
 
-    def advance(self, now_ms: int) -> Step:
-        """Move time to `now_ms`; return what has ended by then, in the order of time.
+    def advance(self, now_ms: int | datetime) -> Step:
+        """Move time to `now_ms`, milliseconds or a datetime; return what has ended by then.
 
-        With it come all rows rejected since the last time.
+        Outcomes come in the order of time, and with them all rows rejected since the last call.
         """
         now_ms = self._checked_now_ms(now_ms)
         self._progress.apply(None, None, now_ms)
         ended, _ = self._waiting.apply(None, None, None, now_ms)
         names = ["id", "status", "at_ms", "by_key", "waited_ms"]
         numbers = ended.column("tag").to_numpy()
-        outcomes = self._beside(ended.select(names), numbers)
+        outcomes = self._beside(pa.Table.from_batches([ended.select(names)]), numbers)
         self._shelf.let_go(numbers)
         rejected = pa.concat_tables([rows.REJECTED.empty_table(), *self._rejected])
         self._rejected = []
@@ -148,14 +154,13 @@ class Engine:
 
     def pending(self) -> pa.Table:
         """Return the operations that wait, in the order they came in."""
-        waiting = self._waiting.pending()
-        order = np.argsort(waiting.column("tag").to_numpy())
-        waiting = waiting.take(pa.array(order))
-        submitted_ms = waiting.column("submitted_ms").to_numpy()
-        timeout_ms = waiting.column("deadline_ms").to_numpy() - submitted_ms
-        columns = [waiting.column("id"), pa.array(submitted_ms), pa.array(timeout_ms)]
-        known = pa.record_batch(columns, names=list(rows.PENDING_COLUMNS))
-        return self._beside(known, waiting.column("tag").to_numpy())
+        numbers = np.sort(self._waiting.pending().column("tag").to_numpy())
+        known = [rows.PENDING.empty_table()]
+        for _, table in self._shelf.take(numbers):
+            clean = rows.check_operations(table)
+            columns = [clean.ids, clean.submitted_ms, clean.timeout_ms, clean.requires()]
+            known.append(pa.table([*columns, clean.needed], schema=rows.PENDING))
+        return self._beside(pa.concat_tables(known).combine_chunks(), numbers)
 
     def snapshot(self) -> bytes:
         """Return all of the state as bytes, for `restore`."""
@@ -222,11 +227,11 @@ class Engine:
                 f"table; cast it to the same. {error}"
             ) from None
 
-    def _beside(self, known: pa.RecordBatch, numbers: npt.NDArray[np.int64]) -> pa.Table:
+    def _beside(self, known: pa.Table, numbers: npt.NDArray[np.int64]) -> pa.Table:
         """Return the columns known with those of the user's beside them."""
         names = self._extras.names
         if not names:
-            return pa.Table.from_batches([known])
+            return known
         pieces = [self._extras.empty_table()]
         places = [np.empty(0, dtype=np.int64)]
         for at, table in self._shelf.take(numbers):
@@ -240,7 +245,7 @@ class Engine:
 
     def _checked_now_ms(self, value: Any) -> int:
         try:
-            now_ms = index(value)
+            now_ms = datetime_ms(value) if isinstance(value, datetime) else index(value)
         except TypeError:
             raise WrongType(
                 f"now_ms must be an integer number of milliseconds, got {value!r} "
@@ -254,6 +259,20 @@ class Engine:
                 "time does not go back, make a new engine"
             )
         return now_ms
+
+
+def _checked_span_ms(name: str, value: Any) -> int:
+    """Return a span of event time, or say what is wrong with it."""
+    try:
+        span_ms = index(value)
+    except TypeError:
+        raise WrongType(
+            f"{name} must be an integer number of milliseconds, got {value!r} "
+            f"({type(value).__name__})"
+        ) from None
+    if isinstance(value, bool) or not 0 <= span_ms <= _LONGEST_MS:
+        raise OutOfRange(f"{name} must be from 0 to {_LONGEST_MS} ms, got {value!r}")
+    return span_ms
 
 
 def _batches(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from operator import index
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sojourn.errors import OutOfRange, WrongType
-from sojourn.replay import rows
+from sojourn.errors import BadTable, OutOfRange, WrongType
+from sojourn.replay import rows, times
 from sojourn.replay.endings import PENDING, STATUS, Endings, end_all
 from sojourn.replay.steps import held_ms
 
@@ -23,6 +24,12 @@ class Resolution:
     pending: pa.Table
     rejected: pa.Table
 
+    def with_timestamps(self) -> Resolution:
+        """Return the same with times as timestamps, too: `at` beside `at_ms`, and so on."""
+        return Resolution(
+            with_timestamps(self.outcomes), with_timestamps(self.pending), self.rejected
+        )
+
     def __repr__(self) -> str:
         return (
             f"<Resolution outcomes={len(self.outcomes)} pending={len(self.pending)} "
@@ -31,15 +38,17 @@ class Resolution:
 
 
 def resolve(
-    operations: Any, signals: Any, cancels: Any = None, until_ms: int | None = None
+    operations: Any, signals: Any, cancels: Any = None, until_ms: int | datetime | None = None
 ) -> Resolution:
     """Say of every operation how and when it ended: completed, expired or cancelled.
 
-    Takes pyarrow Tables, record batches, or anything else that is Arrow. With `until_ms` only
-    what happened up to then is looked at, and operations that had not ended are pending. Without
-    it every operation ends. Outcomes and pending come in the order of the operations' rows.
+    Takes pyarrow Tables, record batches, a reader or a generator of them, rows as dictionaries, or
+    anything else that is Arrow. With `until_ms`, milliseconds or a datetime, only what happened up
+    to then is looked at, and operations that had not ended are pending. Without it every operation
+    ends. Outcomes and pending come in the order of the operations' rows.
     """
     until_ms = checked_until_ms(until_ms)
+    operations = rows.as_table(operations, rows.OPERATIONS)  # which may be there only once
     wanted = rows.check_operations(operations)
     seen = rows.check_signals(signals)
     rejected = [wanted.rejected, seen.rejected]
@@ -74,15 +83,30 @@ def resolve(
     )
 
 
+def with_timestamps(table: pa.Table) -> pa.Table:
+    """Add `at`, `submitted_at` and `condition_at`, in UTC, where there are those milliseconds."""
+    for column, name in rows.TIMESTAMPS.items():
+        if column not in table.column_names:
+            continue
+        if name in table.column_names:
+            raise BadTable(rows.NAME_TAKEN.format(name=name))
+        place = table.column_names.index(column) + 1
+        stamps = pc.cast(table[column], pa.timestamp("ms", "UTC"))
+        table = table.add_column(place, name, stamps)
+    return table
+
+
 def checked_until_ms(until_ms: Any) -> int | None:
     """Return `until_ms` as a 64-bit integer or None, or say what is wrong with it."""
     if until_ms is None:
         return None
+    if isinstance(until_ms, datetime):
+        return times.datetime_ms(until_ms)
     try:
         number = index(until_ms)
     except TypeError:
         raise WrongType(
-            f"until_ms must be an integer number of milliseconds or None, got {until_ms!r} "
+            f"until_ms must be milliseconds, a datetime or None, got {until_ms!r} "
             f"({type(until_ms).__name__}); round it first, e.g. math.floor(seconds * 1000)"
         ) from None
     if not rows.LEAST <= number <= rows.MOST:
@@ -111,13 +135,15 @@ def _outcomes(wanted: rows.CleanOperations, endings: Endings) -> pa.Table:
 
 
 def _pending(wanted: rows.CleanOperations, endings: Endings) -> pa.Table:
-    numbers = np.flatnonzero(endings.status == PENDING)
+    waiting = wanted.keep(endings.status == PENDING)
     columns = {
-        "id": wanted.ids.take(pa.array(numbers)),
-        "submitted_ms": pa.array(wanted.submitted_ms[numbers]),
-        "timeout_ms": pa.array(wanted.timeout_ms[numbers]),
+        "id": waiting.ids,
+        "submitted_ms": pa.array(waiting.submitted_ms),
+        "timeout_ms": pa.array(waiting.timeout_ms),
+        "requires": waiting.requires(),
+        "needed": pa.array(waiting.needed),
     }
-    return _beside(columns, wanted.extras.take(pa.array(numbers)))
+    return _beside(columns, waiting.extras)
 
 
 def _beside(columns: dict[str, pa.Array], extras: pa.Table) -> pa.Table:

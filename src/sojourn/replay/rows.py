@@ -4,31 +4,39 @@
     signals      key, offset, at_ms
     cancels      id, at_ms
 
+    submitted_ms, at_ms   times, as times.py reads them: timestamps, numbers, text
+    timeout_ms            a duration; or instead of it deadline_ms, a time
+    id, key               text, integers or bytes (as text, or in hex where they are not UTF-8)
+
 A table without a column, or with one of the wrong type, is an error, and nothing is done. A row
-that means nothing is rejected with the reason, and the others go on. Everything here works a
-column at a time, on tables of any size and on single record batches; only the text of a rejected
-row is made row by row.
+that means nothing is rejected with the reason, and the others go on. So is a row of which a reader
+could make nothing: its text is in the column `_corrupt_record`, where Spark's own readers put it.
+Everything here works a column at a time, on tables of any size and on single record batches; only
+the text of a rejected row is made row by row.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sojourn.errors import BadTable, WrongType
+from sojourn.errors import BadTable, UnitWarning, WrongType
+from sojourn.replay import times
 from sojourn.replay.codes import Codes, not_unique
-
-Integers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from sojourn.replay.times import LEAST as LEAST
+from sojourn.replay.times import MOST as MOST
+from sojourn.replay.times import Integers, Mask, Numbers
 
 OPERATIONS = "operations"
 SIGNALS = "signals"
@@ -38,9 +46,27 @@ OPERATION_COLUMNS = ("id", "submitted_ms", "timeout_ms", "requires", "needed")
 SIGNAL_COLUMNS = ("key", "offset", "at_ms")
 CANCEL_COLUMNS = ("id", "at_ms")
 OUTCOME_COLUMNS = ("id", "status", "at_ms", "by_key", "waited_ms", "condition_ms")
-PENDING_COLUMNS = ("id", "submitted_ms", "timeout_ms")
+PENDING_COLUMNS = OPERATION_COLUMNS  # so that they can be fed back
+# What times are called where they are asked for as timestamps.
+TIMESTAMPS = {"submitted_ms": "submitted_at", "at_ms": "at", "condition_ms": "condition_at"}
+NAME_TAKEN = (
+    "operations have a column {name!r} of their own, which is what the timestamps are called; "
+    "rename it, e.g. to 'operation_{name}'"
+)
+# Where Spark's readers put the text of a row that they could not read; and why, if that is known.
+CORRUPT, CORRUPT_REASON = "_corrupt_record", "_corrupt_reason"
 
 REJECTED = pa.schema([("table", pa.string()), ("reason", pa.string()), ("row", pa.string())])
+REQUIRES = pa.list_(pa.struct([("key", pa.string()), ("offset", pa.int64())]))
+PENDING = pa.schema(
+    [
+        ("id", pa.string()),
+        ("submitted_ms", pa.int64()),
+        ("timeout_ms", pa.int64()),
+        ("requires", REQUIRES),
+        ("needed", pa.int64()),
+    ]
+)
 
 ID_NULL = "id is null"
 SUBMITTED_NULL = "submitted_ms is null"
@@ -49,21 +75,30 @@ TIMEOUT_NULL = "timeout_ms is null"
 TIMEOUT_OUTSIDE = "timeout_ms is outside 64 bits"
 TIMEOUT_NEGATIVE = "timeout_ms is negative"
 REQUIRES_EMPTY = "requires is null or empty"
+REQUIRES_UNREADABLE = "requires is not a list of objects"
 REQUIRED_KEY_NULL = "a required key is null"
 REQUIRED_OFFSET_NULL = "a required offset is null"
 REQUIRED_OFFSET_OUTSIDE = "a required offset is outside 64 bits"
 NEEDED_BELOW = "needed is below 1"
 NEEDED_ABOVE = "needed is above the number of requirements"
 DEADLINE_OUTSIDE = "the deadline, submitted_ms + timeout_ms, is outside 64 bits"
+DEADLINE_BEFORE = "the deadline is before the submission"
+DEADLINE_TOO_FAR = "from the submission to the deadline is outside 64 bits"
 DUPLICATE = "id is a duplicate of an earlier operation"
 KEY_NULL = "key is null"
 OFFSET_NULL = "offset is null"
 OFFSET_OUTSIDE = "offset is outside 64 bits"
 AT_NULL = "at_ms is null"
 AT_OUTSIDE = "at_ms is outside 64 bits"
+BROKEN = "it is not JSON, or not of the columns' types"
 
-LEAST = -(2**63)
-MOST = 2**63 - 1
+# The time of the years 2001 to 2103 in other units, taken for milliseconds.
+_BANDS = {
+    "seconds": ("s", 10**9),
+    "microseconds": ("us", 10**15),
+    "nanoseconds": ("ns", 10**18),
+}
+_BAND_WIDTH = 4.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +121,13 @@ class CleanOperations:
 
     def __len__(self) -> int:
         return len(self.submitted_ms)
+
+    def requires(self) -> pa.Array:
+        """Return the requirements as a column."""
+        items = pa.StructArray.from_arrays(
+            [self.keys.cast(pa.string()), pa.array(self.offsets)], names=["key", "offset"]
+        )
+        return pa.ListArray.from_arrays(pa.array(self.starts.astype(np.int32)), items)
 
     def keep(self, mask: Mask) -> CleanOperations:
         """Return those operations for which the mask is true."""
@@ -140,49 +182,47 @@ def check_operations(table: Any) -> CleanOperations:
     Duplicates are not looked for: see `first_of_duplicates`.
     """
     table = as_table(table, OPERATIONS)
-    extras = _extras(table)
+    verdict = _Verdict(table, OPERATIONS)
     id_column = _text(table, OPERATIONS, "id")
-    submitted = _integers(table, OPERATIONS, "submitted_ms")
-    timeout = _integers(table, OPERATIONS, "timeout_ms")
-    counts, keys, offset = _requirements(table)
-    needed_counts = counts
-    verdict = _Verdict(len(table))
-    verdict.blame(ID_NULL, _nulls(id_column))
-    verdict.blame(SUBMITTED_NULL, submitted.null)
-    verdict.blame(SUBMITTED_OUTSIDE, submitted.outside)
-    verdict.blame(TIMEOUT_NULL, timeout.null)
-    verdict.blame(TIMEOUT_OUTSIDE, timeout.outside)
-    verdict.blame(TIMEOUT_NEGATIVE, timeout.values < 0)
+    verdict.blame(ID_NULL, times.nulls(id_column))
+    submitted_name, submitted = _moments(table, OPERATIONS, "submitted")
+    verdict.blame_numbers(submitted_name, submitted, "a time")
+    timeout_ms = _timeouts(table, submitted, verdict)
+    counts, keys, offset, unreadable = _requirements(table)
+    verdict.blame(REQUIRES_UNREADABLE, unreadable)
     verdict.blame(REQUIRES_EMPTY, counts == 0)
     for reason, faulty in (
-        (REQUIRED_KEY_NULL, _nulls(keys)),
+        (REQUIRED_KEY_NULL, times.nulls(keys)),
         (REQUIRED_OFFSET_NULL, offset.null),
+        ("a required offset is not an integer", offset.unreadable),
         (REQUIRED_OFFSET_OUTSIDE, offset.outside),
     ):
         if faulty is not None:
             owners = np.repeat(np.arange(len(table)), counts)
             verdict.blame(reason, np.bincount(owners[faulty], minlength=len(table)) > 0)
+    needed_counts = counts
     if "needed" in table.column_names:
         needed = _integers(table, OPERATIONS, "needed")
+        verdict.blame("needed is not an integer", needed.unreadable)
         needed_counts = (
             needed.values if needed.null is None else np.where(needed.null, counts, needed.values)
         )
         verdict.blame(NEEDED_BELOW, needed_counts < 1)
         verdict.blame(NEEDED_ABOVE, needed_counts > counts)
     with np.errstate(over="ignore"):
-        latest_ms = MOST - np.maximum(timeout.values, 0)
+        latest_ms = MOST - np.maximum(timeout_ms, 0)
     verdict.blame(DEADLINE_OUTSIDE, submitted.values > latest_ms)
     everything = CleanOperations(
         id_column,
         submitted.values,
-        timeout.values,
+        timeout_ms,
         needed_counts,
         _starts(counts),
         keys,
         offset.values,
-        extras,
+        _extras(table),
         np.arange(len(table)),
-        verdict.rejected(table, OPERATIONS),
+        verdict.rejected(),
     )
     return everything.keep(verdict.sound)
 
@@ -190,16 +230,14 @@ def check_operations(table: Any) -> CleanOperations:
 def check_signals(table: Any) -> CleanSignals:
     """Tell the signals that mean something from those that do not."""
     table = as_table(table, SIGNALS)
+    verdict = _Verdict(table, SIGNALS)
     keys = _text(table, SIGNALS, "key")
+    verdict.blame(KEY_NULL, times.nulls(keys))
     offset = _integers(table, SIGNALS, "offset")
-    at = _integers(table, SIGNALS, "at_ms")
-    verdict = _Verdict(len(table))
-    verdict.blame(KEY_NULL, _nulls(keys))
-    verdict.blame(OFFSET_NULL, offset.null)
-    verdict.blame(OFFSET_OUTSIDE, offset.outside)
-    verdict.blame(AT_NULL, at.null)
-    verdict.blame(AT_OUTSIDE, at.outside)
-    rejected = verdict.rejected(table, SIGNALS)
+    verdict.blame_numbers("offset", offset, "an integer")
+    at_name, at = _moments(table, SIGNALS, "at")
+    verdict.blame_numbers(at_name, at, "a time")
+    rejected = verdict.rejected()
     numbers = np.arange(len(table))
     if not len(rejected):
         return CleanSignals(keys, offset.values, at.values, numbers, rejected)
@@ -216,18 +254,48 @@ def check_signals(table: Any) -> CleanSignals:
 def check_cancels(table: Any) -> CleanCancels:
     """Tell the cancels that mean something from those that do not."""
     table = as_table(table, CANCELS)
+    verdict = _Verdict(table, CANCELS)
     ids = _text(table, CANCELS, "id")
-    at = _integers(table, CANCELS, "at_ms")
-    verdict = _Verdict(len(table))
-    verdict.blame(ID_NULL, _nulls(ids))
-    verdict.blame(AT_NULL, at.null)
-    verdict.blame(AT_OUTSIDE, at.outside)
-    rejected = verdict.rejected(table, CANCELS)
+    verdict.blame(ID_NULL, times.nulls(ids))
+    at_name, at = _moments(table, CANCELS, "at")
+    verdict.blame_numbers(at_name, at, "a time")
+    rejected = verdict.rejected()
     numbers = np.arange(len(table))
     if not len(rejected):
         return CleanCancels(ids, at.values, numbers, rejected)
     sound = verdict.sound
     return CleanCancels(ids.filter(pa.array(sound)), at.values[sound], numbers[sound], rejected)
+
+
+CHECKS: dict[str, Any] = {
+    OPERATIONS: check_operations,
+    SIGNALS: check_signals,
+    CANCELS: check_cancels,
+}
+
+
+def own_names(name: str, columns: Sequence[str]) -> list[str]:
+    """Return those of a table's columns that are ours; of operations the others pass through."""
+    wanted = [CORRUPT, CORRUPT_REASON]
+    for column in _COLUMNS[name]:
+        stem, _, unit = column.rpartition("_")
+        found = time_name(columns, stem) if unit == "ms" else column
+        if found is None and column == "timeout_ms":
+            found = time_name(columns, "deadline")
+        wanted.append(found or column)
+    return [column for column in columns if column in wanted]
+
+
+def extra_names(columns: Sequence[str]) -> list[str]:
+    """Return those columns of operations that pass through to the outcomes."""
+    ours = set(own_names(OPERATIONS, columns))
+    return [column for column in columns if column not in ours]
+
+
+def time_name(columns: Sequence[str], stem: str) -> str | None:
+    """Return the column that has the time called `stem`, whatever its unit: at_ms, else at_s, …"""
+    names = (f"{stem}_{unit}" for unit in times.UNITS)
+    return next((name for name in names if name in columns), None)
 
 
 def first_of_duplicates(
@@ -250,10 +318,15 @@ def first_of_duplicates(
 def reject(table: Any, name: str, numbers: Integers, reasons: str | list[str]) -> pa.Table:
     """Return the rejected table for these rows, with one reason for all or one for each."""
     table = as_table(table, name)
+    lines = table.column(CORRUPT) if CORRUPT in table.column_names else None
+    table = table.drop_columns([n for n in (CORRUPT, CORRUPT_REASON) if n in table.column_names])
     try:
         texts = row_texts(table.take(pa.array(numbers)))
     except pa.ArrowNotImplementedError:  # Arrow cannot take rows of every type
         texts = [text for n in numbers.tolist() for text in row_texts(table.slice(n, 1))]
+    if lines is not None and lines.null_count < len(lines):
+        whole = lines.take(pa.array(numbers)).to_pylist()
+        texts = [text if line is None else line for text, line in zip(texts, whole, strict=True)]
     if isinstance(reasons, str):
         reasons = [reasons] * len(texts)
     return pa.table([[name] * len(texts), reasons, texts], schema=REJECTED)
@@ -261,9 +334,13 @@ def reject(table: Any, name: str, numbers: Integers, reasons: str | list[str]) -
 
 def row_texts(table: pa.Table) -> list[str]:
     """Return each row as JSON text, its columns in their order."""
+    for n, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":  # Python has no such
+            coarser = table.column(n).cast(pa.timestamp("us", field.type.tz), safe=False)
+            table = table.set_column(n, field.name, coarser)
     try:
         rows = table.to_pylist()
-    except (UnicodeDecodeError, ValueError):  # not all that Arrow can hold is a Python value
+    except (UnicodeDecodeError, ValueError, OverflowError):  # not all of Arrow's is Python's
         columns = [[_value(item) for item in column] for column in table.columns]
         rows = [
             dict(zip(table.column_names, values, strict=True))
@@ -278,7 +355,7 @@ def row_text(row: dict[str, Any]) -> str:
 
 
 def as_table(value: Any, name: str) -> pa.Table:
-    """Look at what was given as one table: a table, record batches, or anything that is Arrow."""
+    """Look at what was given as one table: a table, record batches, rows, or anything Arrow."""
     if isinstance(value, pa.Table):
         return value
     try:
@@ -289,10 +366,12 @@ def as_table(value: Any, name: str) -> pa.Table:
         if hasattr(value, "__arrow_c_stream__"):
             return pa.table(value)
         if isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict)):
-            pieces = [as_table(piece, name) for piece in value]
+            pieces = list(value)
+            if pieces and all(isinstance(piece, dict) for piece in pieces):
+                return _table_of(pieces)
             if pieces:
-                return pa.concat_tables(pieces)
-    except pa.ArrowInvalid as error:
+                return pa.concat_tables([as_table(piece, name) for piece in pieces])
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise BadTable(f"{name}: its pieces do not make one table; {error}") from None
     raise WrongType(
         f"{name} must be a pyarrow Table or RecordBatch, or several batches of one schema, "
@@ -300,54 +379,73 @@ def as_table(value: Any, name: str) -> pa.Table:
     )
 
 
+def _table_of(dictionaries: list[dict[str, Any]]) -> pa.Table:
+    """Make a table of rows; a column that only later rows have is a column too."""
+    names = dict.fromkeys(chain.from_iterable(dictionaries))
+    return pa.table({name: pa.array([row.get(name) for row in dictionaries]) for name in names})
+
+
 class _Verdict:
     """Which rows of a table are faulty; of several reasons the first one counts."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, table: pa.Table, name: str) -> None:
+        self._table = table
+        self._name = name
         self._reasons = [""]
-        self._verdicts = np.zeros(rows, dtype=np.int8)
+        self._verdicts = np.zeros(len(table), dtype=np.int32)
+        if CORRUPT in table.column_names and table[CORRUPT].null_count < len(table):
+            self._blame_corrupt()
+
+    def _blame_corrupt(self) -> None:
+        broken = np.asarray(pc.is_valid(self._table[CORRUPT]))
+        if CORRUPT_REASON not in self._table.column_names:
+            self.blame(BROKEN, broken)
+            return
+        reasons = pc.fill_null(self._table[CORRUPT_REASON], BROKEN)
+        for reason in pc.unique(reasons.filter(pa.array(broken))).to_pylist():
+            self.blame(reason, broken & np.asarray(pc.equal(reasons, reason)))
 
     def blame(self, reason: str, faulty: Mask | None) -> None:
         if faulty is not None and faulty.any():
             self._verdicts[faulty & (self._verdicts == 0)] = len(self._reasons)
             self._reasons.append(reason)
 
+    def blame_numbers(self, column: str, numbers: Numbers, what: str) -> None:
+        self.blame(f"{column} is null", numbers.null)
+        self.blame(f"{column} is not {what}", numbers.unreadable)
+        self.blame(f"{column} is outside 64 bits", numbers.outside)
+
     @property
     def sound(self) -> Mask:
         sound: Mask = self._verdicts == 0
         return sound
 
-    def rejected(self, table: pa.Table, name: str) -> pa.Table:
+    def rejected(self) -> pa.Table:
         if len(self._reasons) == 1:
             return REJECTED.empty_table()
         numbers = np.flatnonzero(self._verdicts)
-        return reject(table, name, numbers, [self._reasons[n] for n in self._verdicts[numbers]])
-
-
-@dataclass(frozen=True, slots=True)
-class _Integers:
-    """A column of integers; where it is null the value is 0, where outside 64 bits the nearest."""
-
-    values: Integers
-    null: Mask | None
-    outside: Mask | None
+        reasons = [self._reasons[n] for n in self._verdicts[numbers]]
+        return reject(self._table, self._name, numbers, reasons)
 
 
 def _column(table: pa.Table, name: str, column: str) -> pa.ChunkedArray:
     found = table.schema.get_all_field_indices(column)
     if len(found) == 1:
         return table.column(found[0])
-    raise BadTable(
-        f"{name}: there are {len(found)} columns {column!r}; drop or rename all but one"
-        if found
-        else f"{name}: there is no column {column!r}, only {_names(table)}; "
-        f"it takes {', '.join(_COLUMNS[name])}"
-    )
+    if found:
+        raise BadTable(
+            f"{name}: there are {len(found)} columns {column!r}; drop or rename all but one"
+        )
+    hint = f"it takes {', '.join(_COLUMNS[name])}"
+    for other, columns in _COLUMNS.items():
+        if other != name and all(c in table.column_names for c in columns if c != "needed"):
+            hint = f"these are the columns of {other}: are the two tables swapped?"
+    raise BadTable(f"{name}: there is no column {column!r}, only {_names(table)}; {hint}")
 
 
 def _extras(table: pa.Table) -> pa.Table:
     """Return the columns that pass through to the outcomes."""
-    names = [name for name in table.column_names if name not in OPERATION_COLUMNS]
+    names = extra_names(table.column_names)
     for name in names:
         if name in OUTCOME_COLUMNS:
             raise BadTable(
@@ -363,103 +461,183 @@ def _extras(table: pa.Table) -> pa.Table:
 
 
 def _text(table: pa.Table, name: str, column: str) -> pa.Array:
-    return _as_text(_column(table, name, column), f"{name}: the column {column!r}")
+    return as_text(_column(table, name, column), f"{name}: the column {column!r}")
 
 
-def _as_text(column: pa.ChunkedArray, what: str) -> pa.Array:
-    """Return a column of strings in one piece."""
+def as_text(column: pa.ChunkedArray, what: str) -> pa.Array:
+    """Return a column of text, integers or bytes as strings in one piece."""
     kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):  # a UUID, say
+        column = pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type)
+        kind = column.type
     plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_string(kind):
+        return _one_piece(column)
+    if _is_binary(plain):
+        return _text_of_bytes(column.cast(plain) if plain != kind else column)
     if not (
         pa.types.is_string(plain)
         or pa.types.is_large_string(plain)
         or pa.types.is_string_view(plain)
         or pa.types.is_null(plain)
+        or pa.types.is_integer(plain)
+        or (pa.types.is_decimal(plain) and plain.scale == 0)
     ):
-        raise BadTable(f"{what} must be strings, found {kind}; cast it, e.g. to pyarrow.string()")
+        raise BadTable(f"{what} must be text, integers or bytes, found {kind}; cast it to text")
     try:
-        return _one_piece(column if pa.types.is_string(kind) else column.cast(pa.string()))
+        return _one_piece(column.cast(pa.string()))
     except pa.ArrowInvalid:  # more than 2 GiB of text
         return _one_piece(column.cast(pa.large_string()))
 
 
-def _integers(table: pa.Table, name: str, column: str) -> _Integers:
-    return _as_integers(_column(table, name, column), f"{name}: the column {column!r}")
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
 
 
-def _as_integers(column: pa.ChunkedArray, what: str) -> _Integers:
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
-    if not (
-        pa.types.is_integer(kind)
-        or pa.types.is_null(kind)
-        or (pa.types.is_decimal(kind) and kind.scale == 0)
-    ):
-        raise BadTable(
-            f"{what} must be integers, found {kind}; cast it, e.g. to pyarrow.int64() "
-            "(times are whole milliseconds)"
-        )
-    null = _nulls(column)
-    if null is not None:
-        column = (
-            pa.chunked_array([pa.array(np.zeros(len(column), dtype=np.int64))])
-            if pa.types.is_null(kind)
-            else pc.fill_null(column, pa.scalar(0, kind))
-        )
-    outside = _outside(column)
-    if outside is None:
-        return _Integers(_numbers(column.cast(pa.int64())), null, None)
-    nearest = [min(max(int(value), LEAST), MOST) for value in column.filter(outside).to_pylist()]
-    values = _numbers(pc.if_else(outside, pa.scalar(0, kind), column).cast(pa.int64())).copy()
-    mask = np.asarray(outside)
-    values[mask] = nearest
-    return _Integers(values, null, mask)
+def _text_of_bytes(column: pa.ChunkedArray) -> pa.Array:
+    """Bytes are text if they are UTF-8, else hex: each value by itself, so that they still meet."""
+    column = column.cast(pa.large_binary())
+    try:
+        return _one_piece(column.cast(pa.string()))
+    except pa.ArrowInvalid:
+        return pa.array([_text_of(value) for value in column.to_pylist()], pa.large_string())
 
 
-def _outside(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Say where a column without nulls is outside 64 bits; None if it nowhere is."""
-    kind = column.type
-    if pa.types.is_uint64(kind):
-        outside = pc.greater(column, pa.scalar(MOST, kind))
-    elif pa.types.is_decimal(kind) and kind.precision > 18:
-        wide = column.cast(pa.decimal256(76, 0))
-        outside = pc.or_(
-            pc.greater(wide, pa.scalar(Decimal(MOST), wide.type)),
-            pc.less(wide, pa.scalar(Decimal(LEAST), wide.type)),
-        )
-    else:
+def _text_of(value: bytes | None) -> str | None:
+    if value is None:
         return None
-    return outside if pc.any(outside).as_py() else None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return f"0x{value.hex()}"
 
 
-def _requirements(table: pa.Table) -> tuple[Integers, pa.Array, _Integers]:
-    """Return how many each operation has, and all their keys and offsets, end to end."""
+def _integers(table: pa.Table, name: str, column: str) -> Numbers:
+    return times.integers(_column(table, name, column), f"{name}: the column {column!r}")
+
+
+def _moments(table: pa.Table, name: str, stem: str) -> tuple[str, Numbers]:
+    column = time_name(table.column_names, stem) or f"{stem}_ms"
+    found = _column(table, name, column)
+    moments = times.moments(found, column.rpartition("_")[2], f"{name}: the column {column!r}")
+    if not pa.types.is_timestamp(found.type):
+        _warn_of_units(table, name, column, moments.values)
+    return column, moments
+
+
+def _timeouts(table: pa.Table, submitted: Numbers, verdict: _Verdict) -> Integers:
+    """Return how long each operation waits, or what its deadline makes of that."""
+    column = time_name(table.column_names, "timeout")
+    if column is not None or time_name(table.column_names, "deadline") is None:
+        column = column or "timeout_ms"
+        what = f"{OPERATIONS}: the column {column!r}"
+        found = _column(table, OPERATIONS, column)
+        timeout = times.durations(found, column.rpartition("_")[2], what)
+        verdict.blame_numbers(column, timeout, "a duration")
+        verdict.blame(f"{column} is negative", timeout.values < 0)
+        return timeout.values
+    column, deadline = _moments(table, OPERATIONS, "deadline")
+    verdict.blame_numbers(column, deadline, "a time")
+    verdict.blame(DEADLINE_BEFORE, deadline.values < submitted.values)
+    with np.errstate(over="ignore"):
+        timeout_ms = deadline.values - submitted.values
+    verdict.blame(DEADLINE_TOO_FAR, timeout_ms < 0)
+    return timeout_ms
+
+
+def _warn_of_units(table: pa.Table, name: str, column: str, values: Integers) -> None:
+    """Say so if numbers look like another unit: all of them, or some beside milliseconds."""
+    if not len(values) or values.max() < 10**9:
+        return
+    if values.min() >= 10**12 and values.max() < _BAND_WIDTH * 10**12:
+        return
+    for words, (unit, least) in _BANDS.items():
+        odd = (values >= least) & (values < _BAND_WIDTH * least)
+        count = int(odd.sum())
+        beside = (values >= 10**12) & (values < _BAND_WIDTH * 10**12)
+        if count and (2 * count >= len(values) or beside.any()):
+            row = reject(table, name, np.flatnonzero(odd)[:1], "")["row"][0].as_py()
+            stem = column.rpartition("_")[0]
+            warnings.warn(
+                f"{name}: {column!r} looks like {words} in {count} of {len(values)} rows, where "
+                f"{column.rpartition('_')[2]} is asked for, e.g. {row}; if it is, call the column "
+                f"{stem}_{unit}",
+                UnitWarning,
+                stacklevel=3,
+            )
+            return
+
+
+def _requirements(table: pa.Table) -> tuple[Integers, pa.Array, Numbers, Mask | None]:
+    """Return how many each operation has, all keys and offsets end to end, and what is unreadable.
+
+    They are lists of structs; or text, which is JSON: so a CSV file can have them.
+    """
     what = f"{OPERATIONS}: the column 'requires'"
     column = _column(table, OPERATIONS, "requires")
+    unreadable = None
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column, unreadable = _requires_of_text(column)
     if pa.types.is_null(column.type):
         nothing = pa.chunked_array([], pa.null())
         counts = np.zeros(len(table), dtype=np.int64)
-        return counts, _as_text(nothing, what), _as_integers(nothing, what)
+        return counts, as_text(nothing, what), times.integers(nothing, what), unreadable
     if not any(is_list(column.type) for is_list in _LISTS):
         raise _no_requirements(what, column.type)
     item = column.type.value_type
     if pa.types.is_null(item):  # as Arrow infers it from lists that are all empty, or of None
-        return _counts(column), *_null_requirements(pc.list_flatten(column), what)
+        items = pc.list_flatten(column)
+        return _counts(column), as_text(items, what), times.integers(items, what), unreadable
     if not pa.types.is_struct(item):
         raise _no_requirements(what, column.type)
     for field in ("key", "offset"):
         if len(item.get_all_field_indices(field)) != 1:
             raise _no_requirements(what, column.type)
     items = pa.chunked_array([chunk.flatten() for chunk in column.chunks], item)
-    keys = _as_text(pc.struct_field(items, "key"), f"{what}, its field 'key',")
-    offsets = _as_integers(pc.struct_field(items, "offset"), f"{what}, its field 'offset',")
-    return _counts(column), keys, offsets
+    keys = as_text(pc.struct_field(items, "key"), f"{what}, its field 'key',")
+    offsets = times.integers(pc.struct_field(items, "offset"), f"{what}, its field 'offset',")
+    return _counts(column), keys, offsets, unreadable
 
 
-def _null_requirements(items: pa.ChunkedArray, what: str) -> tuple[pa.Array, _Integers]:
-    return _as_text(items, what), _as_integers(items, what)
+def _requires_of_text(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Mask | None]:
+    lists: list[list[dict[str, Any]] | None] = []
+    unreadable = np.zeros(len(column), dtype=np.bool_)
+    for n, text in enumerate(column.to_pylist()):
+        value = _json_or_none(text) if text and text.strip() else []
+        items = requires_of_json(value)
+        unreadable[n] = items is None
+        lists.append(items)
+    return pa.chunked_array([pa.array(lists, _TEXT_REQUIRES)]), unreadable
+
+
+def requires_of_json(value: Any) -> list[dict[str, Any]] | None:
+    """Return the requirements that a JSON value means, as text; None if it means none."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        return None
+    items = []
+    for item in value:
+        if item is not None and not isinstance(item, dict):
+            return None
+        key, offset = (item or {}).get("key"), (item or {}).get("offset")
+        if isinstance(key, (bool, float, list, dict)):
+            return None
+        text = None if offset is None else json.dumps(offset).strip('"')
+        items.append({"key": None if key is None else str(key), "offset": text})
+    return items
+
+
+def _json_or_none(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return "not JSON"
 
 
 def _no_requirements(what: str, found: pa.DataType) -> BadTable:
@@ -470,24 +648,16 @@ def _no_requirements(what: str, found: pa.DataType) -> BadTable:
 
 
 def _counts(column: pa.ChunkedArray) -> Integers:
-    return _numbers(pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64()))
+    counts: Integers = _one_piece(
+        pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64())
+    ).to_numpy()
+    return counts
 
 
 def _starts(counts: Integers) -> Integers:
     starts = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=starts[1:])
     return starts
-
-
-def _nulls(column: pa.Array | pa.ChunkedArray) -> Mask | None:
-    if column.null_count == 0:
-        return None
-    return np.asarray(pc.is_null(column))
-
-
-def _numbers(column: pa.ChunkedArray) -> Integers:
-    numbers: Integers = _one_piece(column).to_numpy()
-    return numbers
 
 
 def _one_piece(column: pa.ChunkedArray) -> pa.Array:
@@ -499,8 +669,10 @@ def _one_piece(column: pa.ChunkedArray) -> pa.Array:
 def _value(item: pa.Scalar) -> Any:
     try:
         return item.as_py()
-    except (UnicodeDecodeError, ValueError):
-        return str(item.cast(pa.binary()).as_py()) if hasattr(item, "as_buffer") else str(item)
+    except (UnicodeDecodeError, ValueError, OverflowError):
+        if hasattr(item, "as_buffer"):
+            return str(item.cast(pa.binary()).as_py())
+        return getattr(item, "value", None)  # a time beyond what Python tells, as its number
 
 
 def _plain(value: Any) -> Any:
@@ -510,6 +682,10 @@ def _plain(value: Any) -> Any:
         return value if math.isfinite(value) else str(value)
     if isinstance(value, Decimal) and value == value.to_integral_value():
         return int(value)
+    if isinstance(value, datetime):  # of whatever type, in one form
+        return (value.astimezone(UTC) if value.tzinfo else value).isoformat()
+    if isinstance(value, bytes):
+        return _text_of(value)
     if isinstance(value, dict):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -527,6 +703,7 @@ def _short(value: Any) -> str:
 
 
 _COLUMNS = {OPERATIONS: OPERATION_COLUMNS, SIGNALS: SIGNAL_COLUMNS, CANCELS: CANCEL_COLUMNS}
+_TEXT_REQUIRES = pa.list_(pa.struct([("key", pa.string()), ("offset", pa.string())]))
 _LISTS = (
     pa.types.is_list,
     pa.types.is_large_list,

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from sojourn.replay import rows
 from sojourn.replay.endings import PENDING, STATUS, Endings
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 OUTCOME = "outcome"
 REJECTED = "rejected"
 PENDING_KIND = "pending"
 
+_ITEM = StructType([StructField("key", StringType()), StructField("offset", LongType())])
+_WAITING = [StructField("requires", ArrayType(_ITEM)), StructField("needed", LongType())]
+
 # Rows go back to the JVM in pieces of this many, or fewer if they are large.
 _PIECE_ROWS = 1 << 16
 
 
-def spark_schema(extras: list[StructField]) -> StructType:
-    """Every column that one of the three results has; extras apart, whatever their names."""
+def spark_schema(extras: list[StructField], *, may_wait: bool = True) -> StructType:
+    """Every column that one of the three results has; extras apart, whatever their names.
+
+    What only pending ones have is left out where there cannot be any.
+    """
     text, number = StringType(), LongType()
     fields = [
         StructField("kind", text),
@@ -38,10 +48,18 @@ def spark_schema(extras: list[StructField]) -> StructType:
         StructField("reason", text),
         StructField("row", text),
     ]
+    if may_wait:
+        fields += _WAITING
     if extras:
         passed_on = [StructField(f.name, f.dataType, True, f.metadata) for f in extras]
         fields.append(StructField("extras", StructType(passed_on)))
     return StructType(fields)
+
+
+def nothing(name: str) -> Column:
+    """A column that was left out."""
+    kinds = {field.name: field.dataType for field in _WAITING}
+    return sf.lit(None).cast(kinds[name]).alias(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +89,8 @@ class Answers:
             "submitted_ms": pa.array(wanted.submitted_ms),
             "timeout_ms": pa.array(wanted.timeout_ms),
         }
+        if "requires" in self.schema.names:
+            columns |= _waiting(wanted, nothing)
         if "extras" in self.schema.names:
             columns["extras"] = wanted.extras
         yield from self._pieces(columns, len(wanted))
@@ -95,6 +115,13 @@ class Answers:
             yield from self._piece(columns, start + count // 2, count - count // 2)
         else:
             yield pa.record_batch(arrays, schema=self.schema)
+
+
+def _waiting(wanted: rows.CleanOperations, pending: Any) -> dict[str, pa.Array]:
+    """What pending operations are told with, so that they can be fed back; null for the others."""
+    order = pa.array(np.where(pending, np.cumsum(pending) - 1, 0), mask=~pending)
+    left = wanted.keep(pending)
+    return {"requires": left.requires().take(order), "needed": pa.array(left.needed).take(order)}
 
 
 def _cut(column: Any, start: int, count: int, kind: pa.DataType) -> pa.Array:

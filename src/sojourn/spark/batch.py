@@ -14,13 +14,14 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StructType
 
-from sojourn.errors import OutOfRange, WrongType
+from sojourn.errors import BadTable, OutOfRange, WrongType
 from sojourn.replay import rows
 from sojourn.replay.local import checked_until_ms
 from sojourn.spark import answers, broadcast, hot_keys, parcels, stages, strategies
 from sojourn.spark.frames import Frame, Tables, is_remote
 from sojourn.spark.session import quiet_pyspark
 from sojourn.spark.strategies import AUTO, BROADCAST, SHUFFLE
+from sojourn.spark.workers import check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,6 +49,14 @@ class Resolution:
     rejected: DataFrame
     rows: DataFrame
     strategy: str  # what was done: "broadcast" or "shuffle"
+
+    def with_timestamps(self) -> Resolution:
+        """Return the same with times as timestamps, too: `at` beside `at_ms`, and so on."""
+        return replace(
+            self,
+            outcomes=_with_timestamps(self.outcomes),
+            pending=_with_timestamps(self.pending),
+        )
 
     def persist(self) -> Resolution:
         """Keep the rows once they are computed, in memory or else on disk; return this."""
@@ -97,14 +106,16 @@ def resolve(
         frames[rows.CANCELS] = cancels_df
     columns = {name: _checked(df, name) for name, df in frames.items()}
     strategy = strategies.checked_strategy(strategy, operations_df)
+    check_workers(operations_df.sparkSession)
     tables = Tables(
         Frame.of(operations_df),
         Frame.of(signals_df),
         None if cancels_df is None else Frame.of(cancels_df),
     )
     size = _operation_and_signal_bytes(tables)
-    extras = [f for f in operations_df.schema if f.name not in rows.OPERATION_COLUMNS]
-    output = answers.spark_schema(extras)
+    names = set(rows.extra_names(operations_df.columns))
+    extras = [f for f in operations_df.schema if f.name in names]
+    output = answers.spark_schema(extras, may_wait=until_ms is not None)
     job = stages.Job(
         _checked_partitions(partitions) or _partitions(operations_df, size),
         until_ms,
@@ -159,7 +170,10 @@ def _shuffled(tables: Tables, job: stages.Job, output: StructType) -> DataFrame:
 def _resolution(ended: DataFrame, extras: list[str], strategy: str) -> Resolution:
     passed_on = [sf.col("extras").getField(name).alias(name) for name in extras]
 
-    def of_kind(kind: str, columns: tuple[str, ...], *more: Any) -> DataFrame:
+    def of_kind(kind: str, names: tuple[str, ...], *more: Any) -> DataFrame:
+        columns = [
+            sf.col(name) if name in ended.columns else answers.nothing(name) for name in names
+        ]
         return ended.where(sf.col("kind") == kind).select(*columns, *more)
 
     return Resolution(
@@ -169,6 +183,20 @@ def _resolution(ended: DataFrame, extras: list[str], strategy: str) -> Resolutio
         ended,
         strategy,
     )
+
+
+def _with_timestamps(df: DataFrame) -> DataFrame:
+    columns = []
+    for column in df.columns:
+        columns.append(sf.col(f"`{column}`"))
+        name = rows.TIMESTAMPS.get(column)
+        if name is not None:
+            if name in df.columns:
+                raise BadTable(rows.NAME_TAKEN.format(name=name))
+            # Spark's timestamps are microseconds; what is beyond them is null.
+            known = sf.abs(sf.col(column)) < rows.MOST // 1000
+            columns.append(sf.when(known, sf.timestamp_millis(column)).alias(name))
+    return df.select(*columns)
 
 
 def _checked(df: DataFrame, name: str) -> pa.Schema:
@@ -181,7 +209,7 @@ def _checked(df: DataFrame, name: str) -> pa.Schema:
     if df.isStreaming:
         raise WrongType(f"{name} is a streaming DataFrame; use resolve_stream for those")
     schema = _arrow_schema(df.schema)
-    _CHECKS[name](schema.empty_table())
+    rows.CHECKS[name](schema.empty_table())
     return schema
 
 
@@ -228,10 +256,3 @@ def _sample(operations_df: DataFrame, signals_df: DataFrame) -> pa.Table:
         pairs = pairs.union(wanted.select(sf.inline("requires")).select(*pair))
     with quiet_pyspark():
         return pairs.mapInArrow(hot_keys.keep_some, hot_keys.SAMPLE_SCHEMA).toArrow()
-
-
-_CHECKS: dict[str, Any] = {
-    rows.OPERATIONS: rows.check_operations,
-    rows.SIGNALS: rows.check_signals,
-    rows.CANCELS: rows.check_cancels,
-}

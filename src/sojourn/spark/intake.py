@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sojourn.replay import rows
 from sojourn.spark import bundles
@@ -34,9 +33,6 @@ BUNDLES = pa.schema(
 BUNDLES_DDL = "shard int, kind byte, least_ms long, most_ms long, body binary, moment timestamp"
 _MOST_MOMENT_MS = (2**63 - 1) // 1000  # Spark's timestamps are microseconds
 
-CORRUPT = "_corrupt_record"  # Spark's name for the text of a line that it could not read
-BROKEN = "it is not JSON, or not of the columns' types"
-
 Row = dict[str, Any]
 
 
@@ -57,10 +53,7 @@ class Intake:
         latest_ms: int | None = None
         for round_number, table in enumerate(gathered(batches)):
             out: list[Row] = []
-            readable, broken = self._readable(table)
-            rejected, piece_latest_ms = take(readable, out)
-            if len(broken):
-                rejected = pa.concat_tables([broken, rejected])
+            rejected, piece_latest_ms = take(table, out)
             if piece_latest_ms is not None:
                 latest_ms = later(latest_ms, piece_latest_ms)
             if len(rejected):
@@ -69,18 +62,6 @@ class Intake:
                 out.append(_bundle(shard, bundles.REJECTED, batch, None))
             yield pa.RecordBatch.from_pylist(out, BUNDLES)
         yield ticks(self.shards, latest_ms)
-
-    def _readable(self, table: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Tell rows from texts that are none, which are rejected as they are."""
-        if CORRUPT not in table.column_names:
-            return table, rows.REJECTED.empty_table()
-        texts = table.column(CORRUPT)
-        kept = table.drop_columns([CORRUPT])
-        if texts.null_count == len(texts):
-            return kept, rows.REJECTED.empty_table()
-        broken = texts.drop_null()
-        told = [[self.table] * len(broken), [BROKEN] * len(broken), broken]
-        return kept.filter(pc.is_null(texts)), pa.table(told, schema=rows.REJECTED)
 
     def _operations(self, table: pa.Table, out: list[Row]) -> tuple[pa.Table, int | None]:
         clean = rows.check_operations(table)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sojourn.errors import BadTable, OutOfRange, SojournError
 from sojourn.replay import rows
-from sojourn.spark.intake import CORRUPT
+from sojourn.replay.rows import CORRUPT
 from sojourn.spark.session import quiet_pyspark
 
 if TYPE_CHECKING:

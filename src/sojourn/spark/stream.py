@@ -23,10 +23,10 @@ import pyarrow as pa
 from sojourn.errors import BadTable, OutOfRange, SojournError, WrongType
 from sojourn.replay import rows
 from sojourn.spark import bundles
-from sojourn.spark.intake import BUNDLES_DDL, CORRUPT, Heartbeat, Intake
+from sojourn.spark.intake import BUNDLES_DDL, Heartbeat, Intake
 from sojourn.spark.payload import PayloadFormat
 from sojourn.spark.session import quiet_pyspark
-from sojourn.spark.workers import settle
+from sojourn.spark.workers import check_workers, settle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +36,6 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 ENDS = "_sojourn_ends"  # the attribute of a DataFrame that says where it comes from
 _TOLD = ("table", "reason", "row")
-_OURS = ("id", "submitted_ms", "timeout_ms", "requires")
 _MOST_SHARDS = 4096
 
 STREAM_SETTINGS = {
@@ -103,6 +102,7 @@ def resolve_stream(
     columns = _carried(operations)
     sealed = columns.serialize().to_pybytes()
     _look_over(operations, signals, cancels)
+    check_workers(spark)
     plan = Plan(
         name=uuid.uuid4().hex,
         shards=shards,
@@ -111,7 +111,7 @@ def resolve_stream(
         remember_ms=remember_ms,
         snapshot_every=snapshot_every,
         columns=sealed,
-        order=tuple(name for name in operations.columns if name != CORRUPT),
+        order=_in_order(operations.columns),
     )
     with quiet_pyspark():
         taken = operations.mapInArrow(Intake(rows.OPERATIONS, shards, sealed), BUNDLES_DDL)
@@ -243,7 +243,8 @@ def _carried(operations: DataFrame) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
-    found = [field for field in operations.schema if field.name not in (*_OURS, CORRUPT)]
+    carried = {*rows.extra_names(operations.columns), "needed"}
+    found = [field for field in operations.schema if field.name in carried]
     for field in found:
         if field.name in (*rows.OUTCOME_COLUMNS, *_TOLD):
             raise BadTable(
@@ -253,18 +254,22 @@ def _carried(operations: DataFrame) -> pa.Schema:
     return to_arrow_schema(StructType(found), timezone="UTC")
 
 
+def _in_order(columns: list[str]) -> tuple[str, ...]:
+    """Return the columns as a late or doubled row is told with: in their order, in milliseconds."""
+    ours = {rows.time_name(columns, "submitted"): "submitted_ms"}
+    timeout = rows.time_name(columns, "timeout") or rows.time_name(columns, "deadline")
+    ours |= {timeout: "timeout_ms", rows.CORRUPT: "", rows.CORRUPT_REASON: ""}
+    return tuple(name for name in (ours.get(column, column) for column in columns) if name)
+
+
 def _look_over(operations: DataFrame, signals: DataFrame, cancels: DataFrame | None) -> None:
     """Say now, not in the first batch, what is wrong with the columns."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    checks = {
-        rows.OPERATIONS: (operations, rows.check_operations),
-        rows.SIGNALS: (signals, rows.check_signals),
-        rows.CANCELS: (cancels, rows.check_cancels),
-    }
-    for frame, check in checks.values():
+    frames = {rows.OPERATIONS: operations, rows.SIGNALS: signals, rows.CANCELS: cancels}
+    for name, frame in frames.items():
         if frame is not None:
-            check(to_arrow_schema(frame.schema, timezone="UTC").empty_table())
+            rows.CHECKS[name](to_arrow_schema(frame.schema, timezone="UTC").empty_table())
 
 
 def _check_streaming(name: str, frame: Any) -> None:

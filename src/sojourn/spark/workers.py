@@ -1,11 +1,56 @@
-"""What our code does to the Python worker that Spark runs it in."""
+"""The Python workers that Spark runs our code in: whether they can, and what it does to them."""
 
 from __future__ import annotations
 
 import gc
+import os
+import shutil
 import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sojourn.errors import SojournError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _settled = False
+_able: set[str] = set()  # applications whose workers were asked
+
+
+def check_workers(spark: SparkSession) -> None:
+    """Say, before a job is begun, if the workers of a session cannot import this package.
+
+    Where they run this very Python there is nothing to ask. Else a job of one row asks one of them,
+    once for each application.
+    """
+    context: Any = getattr(spark, "_sc", None)
+    if context is not None and context.master.startswith("local"):
+        python = shutil.which(context.pythonExec) or context.pythonExec
+        if os.path.abspath(python) == os.path.abspath(sys.executable):
+            return
+    key = context.applicationId + context.pythonExec if context else str(spark)
+    if key in _able:
+        return
+    try:
+        spark.range(1).mapInArrow(_tell_version, "version string").collect()
+    except Exception as error:
+        lines = [line.strip() for line in str(error).splitlines()]
+        cause = next((line for line in reversed(lines) if "Error: " in line), lines[0])
+        python = f" ({context.pythonExec})" if context else ""
+        raise SojournError(
+            f"the Python of this session's workers{python} cannot run sojourn: {cause}; set "
+            f"PYSPARK_PYTHON to one that has it, here {sys.executable}, before the session is "
+            "started, or start it with sojourn.spark.local_session"
+        ) from error
+    _able.add(key)
+
+
+def _tell_version(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.record_batch([pa.array([sys.version] * batch.num_rows)], names=["version"])
 
 
 def settle() -> None:

@@ -1,0 +1,94 @@
+"""Lakes: tables whose files are listed in a log, Delta's and Iceberg's.
+
+The folder of such a table also holds files that are no longer part of it. The list of those that
+are comes from `deltalake` or `pyiceberg`; the files themselves are Parquet and read as any others.
+A table that needs more than its files to be read (deleted rows kept apart, columns renamed) is
+refused: read that with Spark and its own connector.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from sojourn.errors import BadFile, NoSuchFile
+from sojourn.replay import stores
+from sojourn.replay.stores import File
+
+
+def find(path: str | os.PathLike[str], name: str) -> list[File]:
+    """Return the files that a path means; of a table those that are part of it now."""
+    where = os.fspath(path).rstrip("/")
+    if stores.is_folder(where, "_delta_log"):
+        files = _delta(where, name)
+    elif versions := stores.names(where, "metadata", ".metadata.json"):
+        files = _iceberg(where, max(versions, key=_number), name)
+    else:
+        return stores.find(path, name)
+    if not files:
+        raise NoSuchFile(f"{name}: the table {where} has no rows")
+    return sorted(files, key=lambda file: file.path)
+
+
+def _delta(where: str, name: str) -> list[File]:
+    try:
+        from deltalake import DeltaTable
+    except ImportError:
+        raise _not_installed(where, name, "a Delta table", "deltalake") from None
+    import pyarrow as pa
+
+    table = DeltaTable(where)
+    protocol = table.protocol()
+    features = set(protocol.reader_features or ()) - {"timestampNtz", "vacuumProtocolCheck"}
+    if protocol.min_reader_version == 2 or features:
+        what = ", ".join(sorted(features)) or "columnMapping"
+        raise _too_clever(where, name, f"a Delta table with {what}")
+    files = []
+    for action in pa.table(table.get_add_actions(flatten=False)).to_pylist():
+        said = (action.get("partition") or {}).items()
+        texts = tuple((column, None if value is None else str(value)) for column, value in said)
+        place = unquote(action["path"])
+        whole = place if stores.is_url(place) else f"{where}/{place}"
+        files.append(stores.file(whole, action["size_bytes"], texts))
+    return files
+
+
+def _iceberg(where: str, version: str, name: str) -> list[File]:
+    try:
+        from pyiceberg.table import StaticTable
+    except ImportError:
+        raise _not_installed(where, name, "an Iceberg table", "pyiceberg") from None
+    table: Any = StaticTable.from_metadata(version)
+    if len(table.schemas()) > 1:
+        raise _too_clever(where, name, "an Iceberg table whose columns have changed")
+    files = []
+    for task in table.scan().plan_files():
+        if task.delete_files:
+            raise _too_clever(where, name, "an Iceberg table with deleted rows kept apart")
+        place = task.file.file_path
+        if place.startswith("file:"):
+            place = unquote(urlsplit(place).path)
+        files.append(stores.file(place, task.file.file_size_in_bytes))
+    return files
+
+
+def _number(version: str) -> int:
+    """Of `00002-….metadata.json` and `v2.metadata.json` alike."""
+    found = re.match(r"v?(\d+)", version.rpartition("/")[2])
+    return int(found[1]) if found else -1
+
+
+def _not_installed(where: str, name: str, what: str, package: str) -> BadFile:
+    return BadFile(
+        f"{name}: {where} is {what}, and {package}, which tells the files that are part of it, is "
+        f"not installed; pip install {package}"
+    )
+
+
+def _too_clever(where: str, name: str, what: str) -> BadFile:
+    return BadFile(
+        f"{name}: {where} is {what}, which its files alone do not tell; read it with Spark and its "
+        "own connector, and give the DataFrame to sojourn.spark.resolve"
+    )

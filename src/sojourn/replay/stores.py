@@ -1,0 +1,181 @@
+"""Stores: which files a path means, on this machine or behind a URL.
+
+A path is a file, a folder, or a pattern with `*`, `?`, `[…]` and `**`; with a scheme it is a URL:
+`s3://bucket/…` (`s3a://` is the same), `gs://`, `abfs://`, `hdfs://`, which Arrow knows, or
+whatever else fsspec knows, where that is installed. In a URL `?` begins Arrow's own options, e.g.
+`?region=eu-west-1`. Of a folder everything below it counts, but for names that begin with `_` or
+`.`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from pyarrow import fs
+
+from sojourn.errors import BadFile, NoSuchFile
+
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}
+_WILD = re.compile(r"[*?\[]")
+
+
+class File(NamedTuple):
+    """A file, and what the names of its folders say: `day=2026-01-05` is a column `day`."""
+
+    url: str  # of the store, "" for this machine
+    path: str  # in the store
+    size: int
+    said: tuple[tuple[str, str | None], ...] = ()
+
+    def __str__(self) -> str:
+        return f"{urlsplit(self.url).scheme}://{self.path}" if self.url else self.path
+
+    def open(self) -> pa.NativeFile:
+        """Open it for reading anywhere in it."""
+        return _system(self.url)[0].open_input_file(self.path)
+
+
+def is_url(path: str | os.PathLike[str]) -> bool:
+    """Say whether a path has a scheme; C:/ is a drive."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", os.fspath(path)) is not None
+
+
+def find(path: str | os.PathLike[str], name: str) -> list[File]:
+    """Return the files that a path means, in order; `name` is the table they are for."""
+    where = os.fspath(path)
+    system, root = _place(where)
+    try:
+        url = where if is_url(where) else ""
+        files = list(_files(system, url, root.rstrip("/") or root))
+    except FileNotFoundError:
+        files = []
+    except OSError as error:
+        if isinstance(error, BadFile):
+            raise
+        raise BadFile(f"{name}: cannot look into {where}: {error.strerror or error}") from None
+    if not files:
+        what = f"there is no {where}"
+        if system.get_file_info(root).type == fs.FileType.Directory:
+            what = f"the folder {where} has no data files in it"
+        raise NoSuchFile(
+            f"{name}: {what}; give a Parquet, CSV or JSON-lines file, a folder or a pattern"
+        )
+    return files
+
+
+def file(path: str, size: int, said: tuple[tuple[str, str | None], ...] = ()) -> File:
+    """Return a file that is known to be there."""
+    if not is_url(path):
+        return File("", path, size, said)
+    return File(path, _system(path)[1], size, said)
+
+
+def is_folder(path: str, inner: str) -> bool:
+    """Say whether there is a folder of this name in the path."""
+    system, root = _place(path)
+    found = system.get_file_info(f"{root}/{inner}")
+    return bool(found.type == fs.FileType.Directory)
+
+
+def names(path: str, inner: str, ending: str) -> list[str]:
+    """Return the files in a folder in the path whose names end like that."""
+    system, root = _place(path)
+    below = fs.FileSelector(f"{root}/{inner}", allow_not_found=True)
+    scheme = f"{urlsplit(path).scheme}://" if is_url(path) else ""
+    found = [info.path for info in system.get_file_info(below)] if is_folder(path, inner) else []
+    return sorted(f"{scheme}{name}" for name in found if name.endswith(ending))
+
+
+def _place(path: str) -> tuple[Any, str]:
+    """Return the file system that a path is in, and where in it."""
+    if is_url(path):
+        return _system(path)
+    return _system("")[0], os.path.expanduser(path)
+
+
+def _files(system: Any, url: str, root: str) -> Iterator[File]:
+    info = system.get_file_info(root)
+    if info.type == fs.FileType.File:
+        yield File(url, root, info.size)
+    elif info.type == fs.FileType.Directory:
+        yield from _below(system, url, root)
+    elif wild := _WILD.search(root):
+        base = root[: wild.start()].rpartition("/")[0]
+        matches = _pattern(root)
+        for file in _below(system, url, base or ("/" if root.startswith("/") else ".")):
+            relative = file.path.removeprefix("./")
+            places = [m.end() for m in re.finditer("/|$", relative)]
+            if any(matches.fullmatch(relative[:end].rstrip("/")) for end in places):
+                yield file._replace(said=())
+
+
+def _below(system: Any, url: str, root: str) -> Iterator[File]:
+    found = system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
+    for info in sorted(found, key=lambda info: info.path.split("/")):
+        parts = info.path[len(root) :].strip("/").split("/")
+        if info.type == fs.FileType.File and not any(p.startswith(("_", ".")) for p in parts):
+            yield File(url, info.path, info.size, tuple(_said(parts[:-1])))
+
+
+def _said(folders: list[str]) -> Iterator[tuple[str, str | None]]:
+    for folder in folders:
+        column, equals, value = folder.partition("=")
+        if equals:
+            null = value == "__HIVE_DEFAULT_PARTITION__"
+            yield unquote(column), None if null else unquote(value)
+
+
+def _pattern(glob: str) -> re.Pattern[str]:
+    """Translate a pattern; `**` also stands for several folders, or none."""
+    glob = glob.removeprefix("./")
+    written = {"**/": r"(?:[^/]+/)*", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
+    pieces = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", glob)
+    return re.compile(
+        "".join(
+            written.get(piece) or (piece.replace("[!", "[^") if n % 2 else re.escape(piece))
+            for n, piece in enumerate(pieces)
+        )
+    )
+
+
+@lru_cache(maxsize=64)
+def _system(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the path in it."""
+    if not url:
+        return fs.LocalFileSystem(), ""
+    scheme, _, rest = url.partition("://")
+    known = f"{_SCHEMES.get(scheme.lower(), scheme.lower())}://{rest}"
+    # Wildcards are no part of a URL: what begins with the first is added again. What is behind a
+    # question mark is for the store.
+    known, mark, options = known.partition("?")
+    wild = _WILD.search(known)
+    plain, behind = (known[: wild.start()], known[wild.start() :]) if wild else (known, "")
+    plain += mark + options
+    try:
+        system, path = fs.FileSystem.from_uri(plain)
+    except (pa.ArrowException, OSError, ImportError) as error:
+        system, path = _through_fsspec(url, plain, error)
+    inner = "/" if wild and known[: wild.start()].endswith("/") and path[-1:] != "/" else ""
+    return system, path + inner + behind
+
+
+def _through_fsspec(url: str, plain: str, error: Exception) -> tuple[Any, str]:
+    reason = str(error).splitlines()[0].rstrip(". ")
+    try:
+        import fsspec
+    except ImportError:
+        raise BadFile(
+            f"{url}: Arrow cannot reach it ({reason}); pip install fsspec, and the package that "
+            "fsspec wants for this scheme"
+        ) from None
+    try:
+        found, path = fsspec.core.url_to_fs(plain)
+    except (ImportError, ValueError) as cause:
+        raise BadFile(f"{url}: neither Arrow nor fsspec can reach it: {cause}") from None
+    return fs.PyFileSystem(fs.FSSpecHandler(found)), path
