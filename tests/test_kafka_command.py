@@ -136,6 +136,8 @@ def test_the_view_shows_what_waits_and_what_has_ended() -> None:
             "topic",
             "rebalance",
             "heartbeat",
+            "transaction",
+            "transaction-marker",
         ]
         assert told["heartbeat"].watched == told["heartbeat"].delayed == 1
         assert told["rebalance"].watched == 1  # its sync

@@ -7,7 +7,6 @@ import resource
 import socket
 import struct
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,7 +14,6 @@ import pytest
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
 from kafka_client import Wire, only, until
-from kafka_clients import quiet
 from kafka_raw_client import RawClient
 from kio.schema.errors import ErrorCode
 
@@ -162,18 +160,6 @@ def test_who_speaks_another_protocol_is_told_in_the_log(
         other.sendall(sent)
         assert other.recv(1) == b""
     assert looks_like in caplog.text
-
-
-def test_a_transactional_producer_hears_at_once_that_there_are_no_transactions() -> None:
-    confluent_kafka = pytest.importorskip("confluent_kafka")
-    with Cluster() as cluster:
-        producer = confluent_kafka.Producer(
-            quiet(cluster.bootstrap_servers, **{"transactional.id": "tx"})
-        )
-        start_s = time.monotonic()
-        with pytest.raises(confluent_kafka.KafkaException, match="ransaction"):
-            producer.init_transactions(WAIT_S)
-        assert time.monotonic() - start_s < WAIT_S / 2
 
 
 # Where clients are told to go.

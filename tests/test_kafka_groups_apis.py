@@ -116,12 +116,12 @@ def test_groups_are_spread_over_the_brokers(cluster: Cluster, client: RawClient)
     assert {one.node_id for one in answer.coordinators} == {1, 2, 3}
 
 
-def test_only_groups_have_a_coordinator(client: RawClient) -> None:
-    (answer,) = client.ask(
-        "find_coordinator", 4, key_type=1, coordinator_keys=["transaction"]
-    ).coordinators
-    assert answer.error_code is ErrorCode.transactional_id_authorization_failed
-    assert "transaction" in answer.error_message
+def test_groups_and_transactions_have_a_coordinator(client: RawClient) -> None:
+    for kind, code in ((1, ErrorCode.none), (2, ErrorCode.invalid_request)):
+        (answer,) = client.ask(
+            "find_coordinator", 4, key_type=kind, coordinator_keys=["x"]
+        ).coordinators
+        assert answer.error_code is code
     answer = client.ask("find_coordinator", 2, key="")
     assert answer.error_code is ErrorCode.none  # as in Kafka: it is refused when it joins
 

@@ -494,7 +494,3 @@ def test_producer_ids_are_given_once(cluster: Cluster, wire: Wire) -> None:
     with Wire(cluster, 2) as elsewhere:
         ids.append(elsewhere.ask(ask).producer_id)
     assert len(set(ids)) == 4
-    refused = wire.ask(
-        m.InitProducerIdRequest(transactional_id="tx", transaction_timeout=duration(1_000))
-    )
-    assert refused.error_code is not ErrorCode.none

@@ -26,6 +26,8 @@ API_KEYS = {name: key for key, name in api_key_map.items()}
 #: What is noted of a request that the broker answers by closing the connection.
 CLOSED = "closed"
 _WAIT_S = 60.0
+# A transaction that has not begun begins at -1, which kio does not read; so 1 stands for it.
+_NO_TIME, _FIRST_TIME = (ms.to_bytes(8, "big", signed=True) for ms in (-1, 1))
 
 
 class Exchange:
@@ -80,6 +82,8 @@ class Exchange:
         if asked is None:
             return {"frame": frame[4:].hex()}
         schema: Any = load_response_schema(API_KEYS[asked[0]], asked[1])
+        if asked[0] == "describe_transactions":
+            frame = frame.replace(_NO_TIME, _FIRST_TIME)
         _, start = entity_reader(schema.__header_schema__)(frame, 0)
         response, read = entity_reader(schema)(frame, start)
         assert start + read == size, "bytes after the answer"

@@ -40,8 +40,11 @@ _NAMES = (
     "topic",
     "topic_name",
     "topic_id",
+    "transactional_id",
+    "producer_id",
 )
-_ORDERED = ("synonyms", "records")  # whose order says something
+_NUMBERS = ("isr_nodes", "partitions")  # sets of them, if they are numbers
+_ORDERED = ("synonyms", "records", "aborted_transactions")  # whose order says something
 
 
 class Normal:
@@ -56,7 +59,7 @@ class Normal:
             return {key: self(one, key) for key, one in value.items()}
         if isinstance(value, list):
             rows = [self(one, name) for one in value]
-            if name == "isr_nodes":
+            if name in _NUMBERS and rows and all(isinstance(row, int) for row in rows):
                 return sorted(rows)
             if name in _ORDERED or not all(isinstance(row, dict) for row in rows):
                 return rows

@@ -26,7 +26,6 @@ from sojourn.kafka import (
     metadata,
     offsets,
     produce,
-    producer_ids,
     reassignments,
     resources,
     topics,
@@ -49,10 +48,12 @@ from sojourn.kafka.partition import Partition
 from sojourn.kafka.purgatories import Purgatories
 from sojourn.kafka.quota import MutationQuota
 from sojourn.kafka.record import Record, RecordLike, batch_of, record_of, records_in
-from sojourn.kafka.records import CONTROL
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.security import Security
 from sojourn.kafka.topic import fault_in_name
+from sojourn.kafka.transactions import TransactionCoordinator, write_markers
+from sojourn.kafka.transactions import apis as transaction_apis
+from sojourn.kafka.transactions import describe as transaction_descriptions
 from sojourn.kafka.wire import ErrorCode
 from sojourn.millis import checked_count
 from sojourn.timer import Timer
@@ -72,16 +73,17 @@ _PARTS = (
     delete_records,
     topics,
     resources,
-    producer_ids,
     elections,
     reassignments,
     log_dirs,
+    transaction_apis,
+    transaction_descriptions,
+    write_markers,
 )
 
 _MOST_PORT = 65_535
 _METADATA_DELAY_MS = 5
 _LOOK_EVERY_S = 0.01
-_ALL_BYTES = 1 << 62
 
 
 class Cluster:
@@ -135,6 +137,7 @@ class Cluster:
         self._by_id: dict[int, Broker] = {}
         self.controller = Controller(self)
         self.groups = Groups(self)
+        self.transactions = TransactionCoordinator(self)
         self.mutations = MutationQuota(self)
         #: What is scripted to go wrong with requests.
         self.faults = Faults(self)
@@ -171,6 +174,10 @@ class Cluster:
             self._each(Partition.expire_producers),
         )
         self._every(number("offsets.retention.check.interval.ms"), self.groups.expire)
+        self._every(
+            number("transaction.remove.expired.transaction.cleanup.interval.ms"),
+            self.transactions.expire,
+        )
 
     @property
     def bootstrap_servers(self) -> str:
@@ -213,12 +220,12 @@ class Cluster:
             raise OutOfRange(f"there is no broker {broker_id}, only {known}")
         return found
 
-    def coordinator(self, group_id: str) -> Broker | None:
-        """The broker that coordinates this group; None while no broker is alive.
+    def coordinator(self, key: str) -> Broker | None:
+        """The broker that coordinates this group or transactional id; None while none is alive.
 
         By a hash of the id over all brokers; if that one is stopped, the next that is alive.
         """
-        start = crc32(group_id.encode()) % len(self.brokers)
+        start = crc32(key.encode()) % len(self.brokers)
         for broker in self.brokers[start:] + self.brokers[:start]:
             if broker.is_alive:
                 return broker
@@ -281,7 +288,8 @@ class Cluster:
     ) -> list[Record]:
         """The records of the topic, or of one partition, in the order of their offsets.
 
-        Those that consumers may read; without `committed` all that the leader has.
+        Those that are replicated and not in a transaction that is open or aborted; without
+        `committed` all that the leader has.
         """
         with self.agenda:
             found = self.controller.topics.get(topic)
@@ -291,13 +299,7 @@ class Cluster:
             return [
                 record
                 for part in parts
-                for batch in part.log.read(
-                    part.log.start_offset,
-                    part.high_watermark if committed else part.end_offset,
-                    _ALL_BYTES,
-                    True,
-                )
-                if not batch.attributes & CONTROL
+                for batch in part.log.data(committed)
                 for record in records_in(batch, topic, part.index)
                 if record.offset >= part.log.start_offset
             ]
@@ -399,6 +401,7 @@ class Cluster:
             broker.fetch_sessions.clear()
             self.controller.broker_stopped(broker)
             self.groups.settle()
+            self.transactions.coordinators_moved()
         self.agenda.outside(broker.door.shut)
 
     def start_broker(self, broker_id: int) -> None:

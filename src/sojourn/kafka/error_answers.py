@@ -210,7 +210,7 @@ def blank(entity: Any) -> dict[str, Any]:
     return fields
 
 
-_BLANKS = {"int": -1, "string": "", "bytes": b"", "records": b"", "bool": False}
+_BLANKS = {"int": -1, "datetime": 0, "string": "", "bytes": b"", "records": b"", "bool": False}
 
 
 def _has_error(response: Any) -> bool:
@@ -357,6 +357,14 @@ _TABLE: Mapping[str, tuple[Level, ...]] = {
             below=_topics(told="topic_results", below=_RESULTS),
         ),
         _topics("v3_and_below_topics", "results_by_topic_v3_and_below", below=_RESULTS),
+    ),
+    "write_txn_markers": (
+        Level(
+            "markers",
+            "markers",
+            {"producer_id": "producer_id"},
+            below=_topics(below=_INDEXES),
+        ),
     ),
     "txn_offset_commit": (_topics(below=_PARTITIONS),),
     "describe_producers": (_topics(below=_INDEXES),),

@@ -1,6 +1,7 @@
 """Fetch: give what there is from each partition, or wait until it is enough.
 
-Consumers read up to the high watermark, followers to the leader's end. A follower's fetch also
+Consumers read up to the high watermark, or if they read only what transactions have committed to
+the last stable offset (isolation.py); followers to the leader's end. A follower's fetch also
 says how far it has come, which is what moves the high watermark: so followers in this process
 come through `Fetch` just like consumers through the wire, and wait in the same purgatory.
 A consumer may also read from a follower, as far as that knows to be committed.
@@ -30,11 +31,13 @@ from uuid import UUID
 
 from sojourn.kafka.delayed import DelayedRequest
 from sojourn.kafka.fetch_sessions import FINAL, FULL, NO_SESSION, Place, Session
+from sojourn.kafka.isolation import READ_COMMITTED, READ_UNCOMMITTED
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode, milliseconds
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.isolation import Aborted
     from sojourn.kafka.log import Log
     from sojourn.kafka.partition import Partition
     from sojourn.kafka.records import Batch
@@ -66,6 +69,8 @@ class Read(NamedTuple):
     start_offset: int = -1
     diverging: tuple[int, int] | None = None  # the epoch the logs still share, and its end
     max_bytes: int = _LONGEST_MS  # where the last batch is cut off
+    last_stable_offset: int = -1
+    aborted: Sequence[Aborted] | None = ()  # transactions with records here; None: not looked for
 
     @property
     def size(self) -> int:
@@ -94,6 +99,7 @@ class Fetch:
         max_bytes: int = _LONGEST_MS,
         replica: int = CONSUMER,
         only_leader: bool = True,
+        committed: bool = False,
     ) -> None:
         self.broker = broker
         self.asked = asked
@@ -103,6 +109,7 @@ class Fetch:
         self.max_bytes = max_bytes
         self.replica = replica
         self.only_leader = only_leader
+        self.committed = committed  # only what transactions have committed
 
     def start(self) -> DelayedFetch | None:
         """Answer now, or wait; returns what waits."""
@@ -153,7 +160,7 @@ class Fetch:
                 return True  # case D
             log = partition.log if self.only_leader else self._log(partition)
             if self.replica == CONSUMER:
-                upto = log.high_watermark
+                upto = self._upto(log)
                 if asked.offset > upto:
                     return True  # case C
             else:
@@ -187,6 +194,10 @@ class Fetch:
     def _log(self, partition: Partition) -> Log:
         """The log to read where that need not be the leader's: this broker's own."""
         return partition.logs[self.broker.id]
+
+    def _upto(self, log: Log) -> int:
+        """Where a consumer has to stop."""
+        return log.last_stable_offset if self.committed else log.high_watermark
 
     def _fault(self, asked: Asked) -> ErrorCode:
         """What speaks against reading this at all."""
@@ -230,17 +241,31 @@ class Fetch:
     def _read(self, asked: Asked, max_bytes: int, at_least_one: bool) -> Read:
         error = self._fault(asked)
         partition = asked.partition
-        if partition is None or error is not ErrorCode.none:
+        if partition is None:
             return Read(asked, error)
+        if error is not ErrorCode.none:
+            return Read(asked, error, aborted=None)
         log = partition.log if self.only_leader else self._log(partition)
         diverging = self._diverging(asked)
         if diverging is not None:
-            return Read(asked, ErrorCode.none, (), log.high_watermark, log.start_offset, diverging)
+            return Read(
+                asked,
+                ErrorCode.none,
+                (),
+                log.high_watermark,
+                log.start_offset,
+                diverging,
+                last_stable_offset=log.last_stable_offset,
+                aborted=None,
+            )
         limit = min(max_bytes, asked.max_bytes)
+        aborted: Sequence[Aborted] | None = () if self.committed else None
         if self.replica == CONSUMER:
-            batches = log.read(asked.offset, log.high_watermark, limit, at_least_one, partial=True)
+            batches = log.read(asked.offset, self._upto(log), limit, at_least_one, partial=True)
             if batches:
                 limit = max(limit, len(batches[0].data))
+                if self.committed:
+                    aborted = list(log.isolation.aborted(asked.offset, batches[-1].next_offset))
         else:
             follower = partition.followers.get(self.replica)
             if follower is not None:
@@ -255,6 +280,8 @@ class Fetch:
             log.start_offset,
             None,
             limit,
+            log.last_stable_offset,
+            aborted,
         )
 
 
@@ -287,9 +314,10 @@ def fetch(request: Any, reply: Reply, context: Context) -> None:
     session_id = getattr(request, "session_id", NO_SESSION)
     epoch = getattr(request, "session_epoch", FINAL)
     named = _named(request, context, by_id)
-    if getattr(request, "isolation_level", 0) not in (_READ_UNCOMMITTED, _READ_COMMITTED):
+    isolation_level = getattr(request, "isolation_level", READ_UNCOMMITTED)
+    if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         unread = [Read(one, ErrorCode.unknown_server_error) for one in named.values()]
-        rows = _rows(zip(named, unread, strict=True), True, by_id, context.api_version)
+        rows = _rows(zip(named, unread, strict=True), by_id, context.api_version)
         reply({"error_code": ErrorCode.unknown_server_error, "responses": rows})
         return
     session: Session | None = None
@@ -324,11 +352,10 @@ def fetch(request: Any, reply: Reply, context: Context) -> None:
             for place, read in zip(places, reads, strict=True)
             if session is None or session.told(place, read) or is_full
         ]
-        with_aborted = getattr(request, "isolation_level", 0) == _READ_COMMITTED
         reply(
             {
                 "session_id": NO_SESSION if session is None else session.id,
-                "responses": _rows(told, with_aborted, by_id, context.api_version),
+                "responses": _rows(told, by_id, context.api_version),
                 "node_endpoints": _endpoints(reads, context),
             }
         )
@@ -341,6 +368,7 @@ def fetch(request: Any, reply: Reply, context: Context) -> None:
         min_bytes=request.min_bytes,
         max_bytes=request.max_bytes,
         only_leader=context.api_version < _FROM_FOLLOWERS,
+        committed=isolation_level == READ_COMMITTED,
     ).start()
     if waiting is not None:
         reply.on_hang_up(waiting.cancel)
@@ -349,7 +377,6 @@ def fetch(request: Any, reply: Reply, context: Context) -> None:
 _FROM_FOLLOWERS = 11  # from this version on a consumer says where it is, and may read there
 _BY_ID = 13
 _TELLS_LEADER = 16
-_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 
 
 def _named(request: Any, context: Context, by_id: bool) -> dict[Place, Asked]:
@@ -394,27 +421,29 @@ def _found(context: Context, place: Place) -> tuple[Partition | None, ErrorCode]
     return partition, ErrorCode.unknown_topic_or_partition
 
 
-def _rows(
-    reads: Iterable[tuple[Place, Read]], with_aborted: bool, by_id: bool, version: int
-) -> list[dict[str, Any]]:
+def _rows(reads: Iterable[tuple[Place, Read]], by_id: bool, version: int) -> list[dict[str, Any]]:
     """What the partitions give, topic by topic."""
     rows: dict[str | UUID | None, list[dict[str, Any]]] = {}
     for (topic, _), read in reads:
-        rows.setdefault(topic, []).append(_fields(read, with_aborted, version))
+        rows.setdefault(topic, []).append(_fields(read, version))
     name = "topic_id" if by_id else "topic"
     return [{name: topic, "partitions": partitions} for topic, partitions in rows.items()]
 
 
-def _fields(read: Read, with_aborted: bool, version: int) -> dict[str, Any]:
+def _fields(read: Read, version: int) -> dict[str, Any]:
     error = read.error
     partition = read.asked.partition
     fields: dict[str, Any] = {
         "partition_index": read.asked.number,
         "error_code": error,
         "high_watermark": read.high_watermark,
-        "last_stable_offset": read.high_watermark,
+        "last_stable_offset": read.last_stable_offset,
         "log_start_offset": read.start_offset,
-        "aborted_transactions": () if with_aborted or partition is None else None,
+        "aborted_transactions": read.aborted
+        and [
+            {"producer_id": one.producer_id, "first_offset": one.first_offset}
+            for one in read.aborted
+        ],
         "records": read.data(),
     }
     if read.diverging is not None:

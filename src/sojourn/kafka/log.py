@@ -5,6 +5,9 @@
     [ batch ][ batch ][ batch ][ batch ][ batch ]   .
       ^ may lie inside a batch: records before it count as deleted
 
+Up to the high watermark records are committed: replicas have them. Whether transactions are
+committed is another matter; isolation.py says up to where that is decided.
+
 The log also remembers at which offset each leader's epoch began, which is what replicas compare
 to find where they part (KIP-101), and the producers' sequences.
 """
@@ -12,10 +15,11 @@ to find where they part (KIP-101), and the producers' sequences.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sojourn.kafka.producers import Producers
-from sojourn.kafka.records import first_at_or_after
+from sojourn.kafka.records import CONTROL, first_at_or_after
 
 if TYPE_CHECKING:
     from sojourn.kafka.records import Batch
@@ -29,6 +33,7 @@ class Log:
         self.end_offset = 0
         self.high_watermark = 0
         self.producers = Producers()
+        self.isolation = self.producers.isolation
         self.epochs: list[tuple[int, int]] = []  # (epoch, the offset it began at)
         self._batches: list[Batch] = []
         self._bases: list[int] = []  # their base offsets
@@ -50,7 +55,7 @@ class Log:
         self._end_position += len(batch.data)
         self.end_offset = batch.last_offset + 1
         if batch.producer_id >= 0:
-            self.producers.note(batch)
+            self.producers.note(batch, self.high_watermark)
 
     def begin_epoch(self, epoch: int, offset: int) -> None:
         """From this offset on the log is of this leader's epoch."""
@@ -71,7 +76,7 @@ class Log:
                 self._forget(slice(keep, None))
             self.end_offset = offset
             self.high_watermark = min(self.high_watermark, offset)
-            self.producers.rebuild(self._batches)
+            self.producers.rebuild(self._batches, self.high_watermark)
         while self.epochs and self.epochs[-1][1] >= self.end_offset:
             self.epochs.pop()
 
@@ -79,7 +84,7 @@ class Log:
         """Forget everything, and go on from this offset."""
         self._forget(slice(None))
         self.epochs.clear()
-        self.producers.rebuild(())
+        self.producers.rebuild((), offset)
         self.start_offset = self.end_offset = self.high_watermark = offset
 
     def advance_start(self, offset: int) -> None:
@@ -93,6 +98,7 @@ class Log:
             dead += 1
         if dead > 0:
             self._forget(slice(dead))
+        self.isolation.forget_before(offset)
         while len(self.epochs) > 1 and self.epochs[1][1] <= offset:
             self.epochs.pop(0)
 
@@ -114,6 +120,11 @@ class Log:
             del column[which]
 
     # Reading.
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset of which it is open whether its transaction is committed."""
+        return max(self.isolation.stable_upto(self.high_watermark), self.start_offset)
 
     @property
     def last_epoch(self) -> int:
@@ -156,6 +167,16 @@ class Log:
                 last += 1
         return self._batches[first:last]
 
+    def data(self, committed: bool) -> Iterator[Batch]:
+        """The batches that clients have written; `committed`: without open or aborted ones."""
+        upto = self.last_stable_offset if committed else self.end_offset
+        aborted = list(self.isolation.aborted(self.start_offset, upto)) if committed else []
+        for batch in self._batches:
+            if batch.base_offset >= upto:
+                return
+            if not batch.attributes & CONTROL and not any(one.has(batch) for one in aborted):
+                yield batch
+
     def bytes_between(self, offset: int, upto: int) -> int:
         """How many bytes a read without limits would give."""
         first = self._index(offset)
@@ -189,16 +210,11 @@ class Log:
                     return (*found, batch.leader_epoch)
         return None
 
-    def latest_time(self, upto: int) -> tuple[int, int, int] | None:
+    def latest_time(self) -> tuple[int, int, int] | None:
         """Offset, time and epoch of the record with the largest time; None if there is none."""
-        latest: Batch | None = None
-        for batch in self._batches:
-            if batch.base_offset >= upto:
-                break
-            if latest is None or batch.max_timestamp > latest.max_timestamp:
-                latest = batch
-        if latest is None:
+        if not self._batches:
             return None
+        latest = max(self._batches, key=lambda batch: batch.max_timestamp)  # the first of them
         found = first_at_or_after(latest, latest.max_timestamp, self.start_offset)
         # The batch's time may lie before the log's start; the batch is still the latest.
         offset = found[0] if found is not None else max(latest.base_offset, self.start_offset)

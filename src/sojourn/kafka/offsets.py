@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sojourn.kafka.isolation import READ_COMMITTED
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
 
@@ -63,7 +64,7 @@ def list_offsets(request: Any, reply: Reply, context: Context) -> None:
             partition = _led(
                 context, topic, asked.partition_index, getattr(asked, "current_leader_epoch", -1)
             )
-            offset, timestamp, epoch = _offset(partition, asked.timestamp, request.replica_id)
+            offset, timestamp, epoch = _offset(partition, asked.timestamp, request)
         except Refused as refused:
             code = refused.code
             if code is ErrorCode.offset_not_available and context.api_version < 5:
@@ -84,18 +85,23 @@ def list_offsets(request: Any, reply: Reply, context: Context) -> None:
     )
 
 
-def _offset(partition: Partition, timestamp: int, replica: int) -> tuple[int, int, int]:
+def _offset(partition: Partition, timestamp: int, request: Any) -> tuple[int, int, int]:
     """Offset, time and epoch; -1 for what there is not."""
     log = partition.log
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return log.start_offset, -1, log.epochs[0][0] if log.epochs else -1
     if timestamp == LATEST_TIERED:
         return _NONE
-    upto = log.end_offset if replica == _DEBUG_CONSUMER else partition.latest_offset()
+    if request.replica_id == _DEBUG_CONSUMER:
+        upto = log.end_offset
+    else:
+        committed = getattr(request, "isolation_level", 0) == READ_COMMITTED
+        upto = partition.latest_offset(committed)
     if timestamp == LATEST:
         return upto, -1, partition.leader_epoch
     if timestamp == MAX_TIMESTAMP:
-        return log.latest_time(upto) or _NONE
+        latest = log.latest_time()
+        return _NONE if latest is None or latest[0] >= upto else latest
     return log.at_time(timestamp, upto) or _NONE
 
 

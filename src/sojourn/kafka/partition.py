@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from sojourn.kafka.end_marker import EndMarker, marker_batch
 from sojourn.kafka.leadership import Leadership
 from sojourn.kafka.log import Log
 from sojourn.kafka.refusal import Refused
@@ -139,15 +140,10 @@ class Partition:
     def append(self, batch: Batch, acks: int) -> Appended:
         """Take a producer's batch, or say where it stands already; or Refused."""
         log = self.log
-        if acks == -1 and not self.has_enough_in_sync:
-            # Also for a retry of what stands here, as in Kafka.
-            raise Refused(
-                ErrorCode.not_enough_replicas,
-                f"{len(self.isr)} replicas of {self.key} are in sync, {self.min_insync} are needed",
-            )
-        settings = self.settings
+        if acks == -1:
+            self._check_in_sync()  # also for a retry of what stands here, as in Kafka
         wall_ms = self._cluster.wall_ms()
-        batch = validated(batch, settings, wall_ms)
+        batch = validated(batch, self.settings, wall_ms)
         if batch.producer_id >= 0:
             earlier = log.producers.check(batch)
             if earlier is not None:
@@ -157,11 +153,29 @@ class Partition:
                     earlier.max_timestamp,  # whatever time the topic keeps
                     log.start_offset,
                 )
+        return self._append(batch, wall_ms)
+
+    def append_marker(self, producer_id: int, producer_epoch: int, marker: EndMarker) -> Appended:
+        """Write down the end of a producer's transaction; or Refused."""
+        self._check_in_sync()
+        self.log.producers.check_marker(producer_id, producer_epoch, marker)
+        wall_ms = self._cluster.wall_ms()
+        return self._append(marker_batch(producer_id, producer_epoch, marker, wall_ms), wall_ms)
+
+    def _check_in_sync(self) -> None:
+        if not self.has_enough_in_sync:
+            raise Refused(
+                ErrorCode.not_enough_replicas,
+                f"{len(self.isr)} replicas of {self.key} are in sync, {self.min_insync} are needed",
+            )
+
+    def _append(self, batch: Batch, wall_ms: int) -> Appended:
+        log = self.log
         now_ms = self._cluster.now_ms()
         for follower in self.followers.values():
             if follower.end_offset == log.end_offset:
                 follower.caught_up_ms = now_ms  # it is, until this very moment
-        by_append_time = settings.text("message.timestamp.type") == "LogAppendTime"
+        by_append_time = self.settings.text("message.timestamp.type") == "LogAppendTime"
         append_ms = wall_ms if by_append_time else None
         placed = batch.placed(log.end_offset, self.leader_epoch, append_ms)
         log.append(placed)
@@ -198,6 +212,7 @@ class Partition:
             ):
                 self.isr.add(broker_id)
                 self._cluster.controller.changed()
+                moved = True
                 if self.is_reassigned:
                     self._cluster.agenda.after(
                         lambda: self._cluster.controller.complete_reassignment(self)
@@ -274,11 +289,15 @@ class Partition:
                 lowest = min(lowest, follower.start_offset)
         return lowest
 
-    def latest_offset(self) -> int:
-        """The high watermark, once this leader knows that it is right; or Refused."""
-        if self.log.high_watermark < self._epoch_start:
+    def latest_offset(self, committed: bool) -> int:
+        """Up to where consumers read, once this leader knows that it is right; or Refused.
+
+        `committed`: those that read only what transactions have committed.
+        """
+        log = self.log
+        if log.high_watermark < self._epoch_start:
             raise Refused(ErrorCode.offset_not_available, "the leader is new; ask again")
-        return self.log.high_watermark
+        return log.last_stable_offset if committed else log.high_watermark
 
     def _advance_high_watermark(self) -> None:
         leadership = self.leadership
@@ -423,4 +442,6 @@ class Partition:
             if self.leadership is not None:
                 self.leadership.tell()
             purgatories.delete_records.check_and_complete(self.key)
+            if self._cluster.transactions.ending:
+                purgatories.transaction_marker.check_and_complete(self.key)
         purgatories.fetch.check_and_complete(self.key)

@@ -25,12 +25,14 @@ was appended.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sojourn.kafka import records
 from sojourn.kafka.delayed import DelayedRequest
+from sojourn.kafka.records import TRANSACTIONAL
 from sojourn.kafka.refusal import RecordError, Refused
+from sojourn.kafka.transactions import Owner, code_for_writers
 from sojourn.kafka.wire import ErrorCode, milliseconds
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker, Context, Handler, Reply
     from sojourn.kafka.leadership import Leadership
     from sojourn.kafka.partition import Appended, Partition
+    from sojourn.kafka.records import Batch
 
 ALL = -1
 
@@ -80,7 +83,11 @@ class DelayedProduce(DelayedRequest):
     """A produce that waits for the replicas in sync."""
 
     def __init__(
-        self, timeout_ms: int, agenda: Agenda, pending: list[Pending], answer: _Answer
+        self,
+        timeout_ms: int,
+        agenda: Agenda,
+        pending: list[Pending],
+        answer: Callable[[], None],
     ) -> None:
         super().__init__(timeout_ms, agenda)
         self.pending = pending
@@ -177,7 +184,7 @@ def produce(request: Any, reply: Reply, context: Context) -> None:
         for data in topic.partition_data:
             status = Status(data.index, broker.knowledge.partition(topic.name, data.index))
             try:
-                pending += _append(status, data.records, acks, broker, context.api_version)
+                pending += _append(status, data.records, request, context)
             except Refused as refused:
                 status.error, status.message = refused.code, refused.reason
                 status.record_errors = refused.records
@@ -193,19 +200,26 @@ def produce(request: Any, reply: Reply, context: Context) -> None:
     )
 
 
-def _append(
-    status: Status, data: bytes | None, acks: int, broker: Broker, version: int
-) -> list[Pending]:
+def _append(status: Status, data: bytes | None, request: Any, context: Context) -> list[Pending]:
     """Append, or Refused; return what there is to wait for."""
+    acks = request.acks
     if acks not in (ALL, 0, 1):
         raise Refused(ErrorCode.invalid_required_acks, f"acks must be -1, 0 or 1, got {acks}")
     partition = status.partition
     if partition is None or partition.is_deleted:
         raise Refused(ErrorCode.unknown_topic_or_partition)
-    batch = records.only_batch(data, version)
+    batch = records.only_batch(data, context.api_version)
+    is_transactional = batch.attributes & TRANSACTIONAL
+    if is_transactional and request.transactional_id is None:
+        raise Refused(
+            ErrorCode.transactional_id_authorization_failed,
+            "a transactional batch, and no transactional id",
+        )
     leadership = partition.leadership
-    if leadership is None or not partition.is_led_by(broker.id):
+    if leadership is None or not partition.is_led_by(context.broker.id):
         raise Refused(ErrorCode.not_leader_or_follower)
+    if is_transactional:
+        _check_transaction(partition, batch, request.transactional_id, context)
     try:
         status.appended = partition.append(batch, acks)
     except Refused as refused:
@@ -220,3 +234,22 @@ def _append(
     if not partition.has_enough_in_sync:
         status.error = ErrorCode.not_enough_replicas_after_append  # case D
     return []
+
+
+def _check_transaction(
+    partition: Partition, batch: Batch, transactional_id: str, context: Context
+) -> None:
+    """Refuse a batch that begins a transaction here which its coordinator does not know of."""
+    producers, owner = partition.log.producers, Owner(batch.producer_id, batch.producer_epoch)
+    if producers.is_in_transaction(*owner):
+        return
+    producers.tries(batch)
+    place = (partition.topic.name, partition.index)
+    try:
+        context.broker.cluster.transactions.check_partition(transactional_id, owner, place)
+    except Refused as refused:
+        is_abortable = context.api_version >= _ABORTABLE_SINCE
+        raise Refused(code_for_writers(refused.code, is_abortable), refused.reason) from None
+
+
+_ABORTABLE_SINCE = 11  # from this version on clients know that aborting is the way out

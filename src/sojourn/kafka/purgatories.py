@@ -25,6 +25,8 @@ class Purgatories:
         self.topic = Purgatory("topic", timer)
         self.rebalance = Purgatory("rebalance", timer)
         self.heartbeat = Purgatory("heartbeat", timer)
+        self.transaction = Purgatory("transaction", timer)
+        self.transaction_marker = Purgatory("transaction-marker", timer)
         self._all = {
             purgatory.name: purgatory
             for purgatory in (
@@ -34,6 +36,8 @@ class Purgatories:
                 self.topic,
                 self.rebalance,
                 self.heartbeat,
+                self.transaction,
+                self.transaction_marker,
             )
         }
 

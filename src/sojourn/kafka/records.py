@@ -145,10 +145,6 @@ def only_batch(data: bytes | None, version: int) -> Batch:
             ErrorCode.unsupported_compression_type,
             f"zstd needs produce version {_ZSTD_SINCE}, got {version}",
         )
-    if batch.attributes & TRANSACTIONAL:
-        raise Refused(
-            ErrorCode.transactional_id_authorization_failed, "there are no transactions here"
-        )
     return batch
 
 

@@ -57,6 +57,11 @@ VERSIONS: Mapping[str, tuple[int, int]] = {
     "delete_topics": (1, 6),
     "delete_records": (0, 2),
     "init_producer_id": (0, 5),
+    "add_partitions_to_txn": (0, 5),
+    "add_offsets_to_txn": (0, 4),
+    "end_txn": (0, 4),
+    "write_txn_markers": (1, 1),
+    "txn_offset_commit": (0, 4),
     "offset_for_leader_epoch": (2, 4),
     "describe_configs": (1, 4),
     "alter_configs": (0, 2),
@@ -71,6 +76,11 @@ VERSIONS: Mapping[str, tuple[int, int]] = {
     "list_partition_reassignments": (0, 0),
     "offset_delete": (0, 0),
     "describe_cluster": (0, 1),
+    "describe_producers": (0, 0),
+    "describe_transactions": (0, 0),
+    "list_transactions": (0, 1),
+    "consumer_group_heartbeat": (0, 1),
+    "consumer_group_describe": (0, 1),
     "describe_topic_partitions": (0, 0),
 }
 
@@ -279,13 +289,15 @@ def _converter(field: dataclasses.Field[Any], api_name: str) -> Callable[[Any], 
     if kafka_type.startswith("timedelta"):
         return lambda ms: datetime.timedelta(milliseconds=ms)
     if kafka_type == "datetime_i64":
-        return _as_datetime
+        return _as_datetime_or_none if is_nullable(field.type) else _as_datetime
     if kafka_type == "error_code":
         return ErrorCode
     return lambda value: value
 
 
-def _as_datetime(ms: int) -> datetime.datetime | None:
-    if ms < 0:
-        return None
+def _as_datetime(ms: int) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
+
+
+def _as_datetime_or_none(ms: int) -> datetime.datetime | None:
+    return None if ms < 0 else _as_datetime(ms)

@@ -53,10 +53,15 @@ def member_of(world: World, group: str, client: str = "conformance") -> str:
 @scenario()
 def coordinators(world: World) -> None:
     world.coordinator()
+    world.setup(
+        lambda answer: answer["error_code"] == 0, "find_coordinator", 2, key="x", key_type=1
+    )
     for version in versions("find_coordinator"):
         for step, key, kind in (
             ("a group", "g", 0),
             ("no group", "", 0),
+            ("a transactional id", "x", 1),
+            ("no transactional id", "", 1),
             ("an unknown type", "g", 7),
         ):
             fields = {"key": key, "key_type": kind, "coordinator_keys": [key, "other"]}

@@ -9,11 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sojourn.kafka.groups.answers import JoinAnswer, SyncAnswer
+from sojourn.kafka.groups.answers import (
+    NO_GENERATION,
+    UNKNOWN_MEMBER,
+    JoinAnswer,
+    SyncAnswer,
+)
 from sojourn.kafka.groups.coordinator import GroupCoordinator, Join, Sync
 from sojourn.kafka.groups.group import Group, State
 from sojourn.kafka.groups.ledger import Committed
 from sojourn.kafka.groups.offsets import Offsets, Partition
+from sojourn.kafka.refusal import Refused
+from sojourn.kafka.transactions import Owner, code_for_writers
 from sojourn.kafka.wire import ErrorCode, Fields, milliseconds
 
 if TYPE_CHECKING:
@@ -21,7 +28,9 @@ if TYPE_CHECKING:
 
 _GROUP, _TRANSACTION = 0, 1
 _SEVERAL = 4  # from this version on several coordinators can be asked for
+_ABORTABLE_SINCE = 4  # from this version on producers know that aborting is the way out
 _NOT_ASKED = -(2**31)
+_CLASSIC_ONLY = "this cluster has groups of the classic protocol only: use group.protocol=classic"
 _ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8  # read, delete, describe
 
 
@@ -41,17 +50,20 @@ class GroupApis:
             "heartbeat": self.heartbeat,
             "leave_group": self.leave_group,
             "offset_commit": self.offset_commit,
+            "txn_offset_commit": self.txn_offset_commit,
             "offset_fetch": self.offset_fetch,
             "offset_delete": self.offset_delete,
             "describe_groups": self.describe_groups,
             "list_groups": self.list_groups,
             "delete_groups": self.delete_groups,
+            "consumer_group_heartbeat": self.consumer_group_heartbeat,
+            "consumer_group_describe": self.consumer_group_describe,
         }
 
     # Where.
 
     def find_coordinator(self, request: Any, reply: Reply, context: Context) -> None:
-        """Say which broker coordinates a group."""
+        """Say which broker coordinates a group, or a transactional id."""
         key_type = getattr(request, "key_type", _GROUP)
         if hasattr(request, "coordinator_keys"):
             keys = request.coordinator_keys
@@ -65,14 +77,9 @@ class GroupApis:
         broker = context.broker.cluster.coordinator(key)
         error = ErrorCode.none
         message = "" if context.api_version >= _SEVERAL else "NONE"
-        if key_type != _GROUP:
+        if key_type not in (_GROUP, _TRANSACTION):
             error = ErrorCode.invalid_request
-            if key_type == _TRANSACTION:
-                # There are none here. This code has clients stop at once, with the reason;
-                # after others librdkafka asks again until its own time is up.
-                error = ErrorCode.transactional_id_authorization_failed
-            kind = "a transaction" if key_type == _TRANSACTION else f"type {key_type}"
-            message = f"this cluster coordinates groups of consumers, and not {kind}"
+            message = f"groups and transactions are coordinated, and not type {key_type}"
         elif broker is None:
             error, message = ErrorCode.coordinator_not_available, "no broker is alive"
         if error is not ErrorCode.none or broker is None:
@@ -203,35 +210,51 @@ class GroupApis:
     def offset_commit(self, request: Any, reply: Reply, context: Context) -> None:
         """Write down how far a group has read."""
         asked = _partitions(request.topics)
-        known = {
-            (topic, one.partition_index): Committed(
-                one.committed_offset,
-                getattr(one, "committed_leader_epoch", -1),
-                one.committed_metadata or "",
-                context.broker.cluster.now_ms(),
-            )
-            for topic, one in asked
-            if _exists(context, topic, one.partition_index)
-        }
         answers = self._offsets.commit(
             request.group_id,
             request.generation_id_or_member_epoch,
             request.member_id,
             getattr(request, "group_instance_id", None),
-            known,
+            _committed(asked, context),
         )
+        reply({"topics": _per_topic(asked, answers)})
+
+    def txn_offset_commit(self, request: Any, reply: Reply, context: Context) -> None:
+        """Write down how far a group has read, if the producer's transaction is committed."""
+        asked = _partitions(request.topics)
+        known = _committed(asked, context)
+        answers: Mapping[Partition, ErrorCode]
+        try:
+            context.broker.cluster.transactions.check_group(
+                request.transactional_id,
+                Owner(request.producer_id, request.producer_epoch),
+                request.group_id,
+            )
+        except Refused as refused:
+            is_abortable = context.api_version >= _ABORTABLE_SINCE
+            answers = dict.fromkeys(known, code_for_writers(refused.code, is_abortable))
+        else:
+            answers = self._offsets.commit(
+                request.group_id,
+                getattr(request, "generation_id", NO_GENERATION),
+                getattr(request, "member_id", UNKNOWN_MEMBER),
+                getattr(request, "group_instance_id", None),
+                known,
+                request.producer_id,
+            )
         reply({"topics": _per_topic(asked, answers)})
 
     def offset_fetch(self, request: Any, reply: Reply, context: Context) -> None:
         """Say how far a group has read, or several."""
+        stable = getattr(request, "require_stable", False)
         if hasattr(request, "groups"):
-            reply({"groups": [self._fetched(group, context) for group in request.groups]})
+            reply({"groups": [self._fetched(one, stable, context) for one in request.groups]})
         else:
-            fetched = dict(self._fetched(request, context))
+            fetched = dict(self._fetched(request, stable, context))
             del fetched["group_id"]
             reply(fetched)
 
-    def _fetched(self, asked: Any, context: Context) -> Fields:
+    def _fetched(self, asked: Any, stable: bool, context: Context) -> Fields:
         error, committed = self._offsets.fetch(asked.group_id)
         if asked.topics is None:
             wanted: dict[str, Iterable[int]] = {}
@@ -246,16 +269,19 @@ class GroupApis:
                 wanted = {}
             else:
                 of_partition = error
+
+        def offset(topic: str, partition: int) -> Fields:
+            if stable and self._offsets.is_unstable(asked.group_id, (topic, partition)):
+                return _offset(partition, None, ErrorCode.unstable_offset_commit)
+            return _offset(partition, committed.get((topic, partition)), of_partition)
+
         return {
             "group_id": asked.group_id,
             "error_code": error,
             "topics": [
                 {
                     "name": topic,
-                    "partitions": [
-                        _offset(partition, committed.get((topic, partition)), of_partition)
-                        for partition in partitions
-                    ],
+                    "partitions": [offset(topic, partition) for partition in partitions],
                 }
                 for topic, partitions in wanted.items()
             ],
@@ -361,9 +387,55 @@ class GroupApis:
             }
         )
 
+    # Groups of the newer protocol (KIP-848), which there are none of.
+
+    def consumer_group_heartbeat(self, request: Any, reply: Reply, context: Context) -> None:
+        """Refuse a member, as a Kafka does that is set to the classic protocol only."""
+        reply(
+            {
+                "error_code": ErrorCode.unsupported_version,
+                "error_message": _CLASSIC_ONLY,
+                "member_epoch": 0,
+            }
+        )
+
+    def consumer_group_describe(self, request: Any, reply: Reply, context: Context) -> None:
+        """Refuse, for each group."""
+        reply(
+            {
+                "groups": [
+                    {
+                        "group_id": group_id,
+                        "error_code": ErrorCode.unsupported_version,
+                        "error_message": _CLASSIC_ONLY,
+                        "group_state": "",
+                        "group_epoch": 0,
+                        "assignment_epoch": 0,
+                        "assignor_name": "",
+                    }
+                    for group_id in request.group_ids
+                ]
+            }
+        )
+
 
 def _partitions(topics: Iterable[Any]) -> list[tuple[str, Any]]:
     return [(topic.name, partition) for topic in topics for partition in topic.partitions]
+
+
+def _committed(asked: Iterable[tuple[str, Any]], context: Context) -> dict[Partition, Committed]:
+    """What is to be written down, of partitions that there are."""
+    now_ms = context.broker.cluster.now_ms()
+    return {
+        (topic, one.partition_index): Committed(
+            one.committed_offset,
+            getattr(one, "committed_leader_epoch", -1),
+            one.committed_metadata or "",
+            now_ms,
+        )
+        for topic, one in asked
+        if _exists(context, topic, one.partition_index)
+    }
 
 
 def _exists(context: Context, topic: str, partition: int) -> bool:

@@ -487,12 +487,15 @@ class GroupCoordinator:
                         since_ms = group.empty_since_ms
                     elif not is_empty and group.reads(topic):
                         continue
-                    if since_ms <= before_ms:
+                    if since_ms <= before_ms and not self.ledger.is_pending(
+                        group.group_id, topic, partition
+                    ):
                         self.ledger.forget(group.group_id, topic, partition)
                 if (
                     is_empty
                     and not group.pending_members
                     and not self.ledger.offsets(group.group_id)
+                    and not self.ledger.has_pending(group.group_id)
                 ):
                     self._bury(group, ErrorCode.unknown_member_id)
                     self.ledger.forget_group(group.group_id)
@@ -527,6 +530,7 @@ class GroupCoordinator:
             and group.generation == 0
             and not group.pending_members
             and not self.ledger.offsets(group.group_id)
+            and not self.ledger.has_pending(group.group_id)
         ):
             self._bury(group, ErrorCode.unknown_member_id)
 

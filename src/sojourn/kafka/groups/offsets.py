@@ -28,28 +28,41 @@ class Offsets:
         member_id: str,
         instance_id: str | None,
         offsets: Mapping[Partition, Committed],
+        producer_id: int | None = None,
     ) -> dict[Partition, ErrorCode]:
-        """Write the offsets down; say for each how that went."""
+        """Write the offsets down; say for each how that went.
+
+        With `producer_id` they are part of that producer's transaction.
+        """
         coordinator = self._coordinator
         with coordinator.agenda:
             error = coordinator.why_not_here(group_id, may_be_empty=True)
             if error is None:
-                error = self._why_no_commit(group_id, generation, member_id, instance_id)
+                error = self._why_no_commit(
+                    group_id, generation, member_id, instance_id, producer_id is not None
+                )
             if error is not None:
                 return dict.fromkeys(offsets, error)
             most = coordinator.config.offset_metadata_max_bytes
             answers = {}
             for (topic, partition), committed in offsets.items():
                 fits = len(committed.metadata.encode("utf-8")) <= most
-                if fits:
+                if fits and producer_id is None:
                     self._ledger.commit(group_id, topic, partition, committed)
+                elif fits and producer_id is not None:
+                    self._ledger.pend(group_id, producer_id, topic, partition, committed)
                 answers[topic, partition] = (
                     ErrorCode.none if fits else ErrorCode.offset_metadata_too_large
                 )
             return answers
 
     def _why_no_commit(
-        self, group_id: str, generation: int, member_id: str, instance_id: str | None
+        self,
+        group_id: str,
+        generation: int,
+        member_id: str,
+        instance_id: str | None,
+        in_transaction: bool,
     ) -> ErrorCode | None:
         coordinator = self._coordinator
         group = coordinator.groups.get(group_id)
@@ -62,16 +75,21 @@ class Offsets:
         if generation < 0 and group.state is State.EMPTY:
             return None
         if generation < 0 and member_id == UNKNOWN_MEMBER and instance_id is None:
-            return ErrorCode.unknown_member_id  # it has members, so only they commit
+            # It has members, so only they commit. Older producers do not say who they are.
+            return None if in_transaction else ErrorCode.unknown_member_id
         error = group.why_not(member_id, instance_id)
         if error is not None:
             return error
         if generation != group.generation:
             return ErrorCode.illegal_generation
-        if group.state is State.COMPLETING_REBALANCE:
+        if group.state is State.COMPLETING_REBALANCE and not in_transaction:
             return ErrorCode.rebalance_in_progress
         coordinator.heard_of(group, member_id)
         return None
+
+    def is_unstable(self, group_id: str, place: Partition) -> bool:
+        """Whether a transaction that has not ended commits this offset."""
+        return self._ledger.is_pending(group_id, *place)
 
     def fetch(self, group_id: str) -> tuple[ErrorCode, Mapping[Partition, Committed]]:
         """All that the group has committed, whatever its state."""

@@ -1,0 +1,173 @@
+"""What a transactional producer asks: requests in, fields out.
+
+Before certain versions clients do not know that they can be fenced: they are told that their
+epoch is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sojourn.kafka.refusal import Refused
+from sojourn.kafka.transactions.transaction import Owner
+from sojourn.kafka.wire import ErrorCode, Fields, milliseconds
+
+if TYPE_CHECKING:
+    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.transactions.coordinator import Place, TransactionCoordinator
+
+# The versions from which on clients know what it is to be fenced.
+_INIT_FENCED_SINCE = 4
+_FENCED_SINCE = 2
+
+_SEVERAL = 4  # from this version on, brokers add partitions for several producers
+
+
+def handlers(broker: Broker) -> Mapping[str, Handler]:
+    return {
+        "init_producer_id": init_producer_id,
+        "add_partitions_to_txn": add_partitions_to_txn,
+        "add_offsets_to_txn": add_offsets_to_txn,
+        "end_txn": end_txn,
+    }
+
+
+def coordinator_of(context: Context, transactional_id: str) -> TransactionCoordinator:
+    """The coordinator, if it is this broker that answers for the id; or Refused."""
+    cluster = context.broker.cluster
+    if transactional_id and cluster.coordinator(transactional_id) is not context.broker:
+        raise Refused(ErrorCode.not_coordinator)
+    return cluster.transactions
+
+
+def told(code: ErrorCode, version: int, fenced_since: int = _FENCED_SINCE) -> ErrorCode:
+    """The code as clients of this version know it."""
+    if code is ErrorCode.producer_fenced and version < fenced_since:
+        return ErrorCode.invalid_producer_epoch
+    return code
+
+
+def init_producer_id(request: Any, reply: Reply, context: Context) -> None:
+    """Give a producer its id and epoch: a new id, or that of its transactional id."""
+    known = Owner(getattr(request, "producer_id", -1), getattr(request, "producer_epoch", -1))
+    try:
+        if (known.producer_id < 0) != (known.epoch < 0):  # a producer that goes on knows both
+            raise Refused(ErrorCode.invalid_request)
+        if request.transactional_id is None:
+            owner = Owner(context.broker.cluster.transactions.new_producer_id(), 0)
+        else:
+            owner = coordinator_of(context, request.transactional_id).start_producer(
+                request.transactional_id,
+                milliseconds(request.transaction_timeout),
+                None if known.producer_id < 0 else known,
+            )
+    except Refused as refused:
+        code = told(refused.code, context.api_version, _INIT_FENCED_SINCE)
+        reply({"error_code": code, "producer_id": -1, "producer_epoch": -1})
+        return
+    reply({"producer_id": owner.producer_id, "producer_epoch": owner.epoch})
+
+
+def add_partitions_to_txn(request: Any, reply: Reply, context: Context) -> None:
+    """Make partitions part of a transaction, or of several; or only see whether they are."""
+    if context.api_version < _SEVERAL:
+        owner = Owner(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+        topics = request.v3_and_below_topics
+        added = _added(request.v3_and_below_transactional_id, owner, topics, False, context)
+        reply({"results_by_topic_v3_and_below": added})
+        return
+    reply(
+        {
+            "results_by_transaction": [
+                {
+                    "transactional_id": one.transactional_id,
+                    "topic_results": _added(
+                        one.transactional_id,
+                        Owner(one.producer_id, one.producer_epoch),
+                        one.topics,
+                        one.verify_only,
+                        context,
+                    ),
+                }
+                for one in request.transactions
+            ]
+        }
+    )
+
+
+def _added(
+    transactional_id: str, owner: Owner, topics: Sequence[Any], only_look: bool, context: Context
+) -> list[Fields]:
+    """Add all partitions or none; one that is unknown keeps the others from being tried."""
+    places = [(topic.name, index) for topic in topics for index in topic.partitions]
+    unknown = {place for place in places if context.broker.knowledge.partition(*place) is None}
+    if unknown:
+        results = {
+            place: ErrorCode.unknown_topic_or_partition
+            if place in unknown
+            else ErrorCode.operation_not_attempted
+            for place in places
+        }
+    else:
+        try:
+            transactions = coordinator_of(context, transactional_id)
+            if only_look:
+                results = _looked_at(transactions, transactional_id, owner, places)
+            else:
+                transactions.add(transactional_id, owner, places)
+                results = dict.fromkeys(places, ErrorCode.none)
+        except Refused as refused:
+            results = dict.fromkeys(places, told(refused.code, context.api_version))
+    return [
+        {
+            "name": topic.name,
+            "results_by_partition": [
+                {"partition_index": index, "partition_error_code": results[topic.name, index]}
+                for index in topic.partitions
+            ],
+        }
+        for topic in topics
+    ]
+
+
+def _looked_at(
+    transactions: TransactionCoordinator,
+    transactional_id: str,
+    owner: Owner,
+    places: Iterable[Place],
+) -> dict[Place, ErrorCode]:
+    results = {}
+    for place in places:
+        try:
+            transactions.check_partition(transactional_id, owner, place)
+            results[place] = ErrorCode.none
+        except Refused as refused:
+            results[place] = refused.code
+    return results
+
+
+def add_offsets_to_txn(request: Any, reply: Reply, context: Context) -> None:
+    """Make the offsets of a group part of a transaction."""
+    owner = Owner(request.producer_id, request.producer_epoch)
+    try:
+        coordinator_of(context, request.transactional_id).add(
+            request.transactional_id, owner, groups=[request.group_id]
+        )
+    except Refused as refused:
+        reply({"error_code": told(refused.code, context.api_version)})
+        return
+    reply({"error_code": ErrorCode.none})
+
+
+def end_txn(request: Any, reply: Reply, context: Context) -> None:
+    """Commit a transaction, or abort it."""
+    owner = Owner(request.producer_id, request.producer_epoch)
+    try:
+        coordinator_of(context, request.transactional_id).end(
+            request.transactional_id, owner, request.committed
+        )
+    except Refused as refused:
+        reply({"error_code": told(refused.code, context.api_version)})
+        return
+    reply({"error_code": ErrorCode.none})

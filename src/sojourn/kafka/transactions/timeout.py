@@ -1,0 +1,37 @@
+"""The time that a transaction may take: as long as its producer has asked for.
+
+A  the transaction has ended, in whatever way, or another one has begun
+B  its time is up: it is aborted, and its producer fenced
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.kafka.delayed import DelayedRequest
+from sojourn.kafka.transactions.transaction import State, Transaction
+
+if TYPE_CHECKING:
+    from sojourn.kafka.transactions.coordinator import TransactionCoordinator
+
+
+class DelayedTimeout(DelayedRequest):
+    """The end of an ongoing transaction, which its producer is expected to bring about."""
+
+    def __init__(self, coordinator: TransactionCoordinator, transaction: Transaction) -> None:
+        super().__init__(transaction.timeout_ms, coordinator.agenda)
+        self.coordinator = coordinator
+        self.transaction = transaction
+
+    def try_complete(self) -> bool:
+        return self.is_over and self.force_complete()
+
+    def on_expiration(self) -> None:
+        if not self.is_over:
+            self.coordinator.abort_overdue(self.transaction)  # B
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the transaction has ended."""
+        transaction = self.transaction
+        return transaction.timeout is not self or transaction.state is not State.ONGOING  # A
