@@ -8,19 +8,23 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from rows_oracle import Answer
 from rows_traces import Trace
 
 from sojourn.replay import rows
-from sojourn.spark import fingerprints
-from sojourn.spark.answers import Answers, spark_schema
+from sojourn.spark import direct, fingerprints, parcels
+from sojourn.spark.answers import KINDS, Answers, spark_schema
 from sojourn.spark.batch import _arrow_schema
 from sojourn.spark.broadcast import NO_LIMITS, Index, Lookup, Survey
 from sojourn.spark.hot_keys import HotKeys
+from sojourn.spark.single import Single
 from sojourn.spark.stages import Job
 
 # Only their names matter here.
@@ -97,6 +101,58 @@ def run_broadcast(
     for parcel in findings.rejected:
         ended += job.answers.rejected(parcel.open())
     return pa.Table.from_batches(ended, job.answers.schema)
+
+
+def run_single(
+    job: Job,
+    operations: list[pa.Table],
+    signals: Iterable[pa.Table],
+    cancels: Iterable[pa.Table] = (),
+) -> pa.Table:
+    """The same in one shuffle; operations have one requirement each."""
+    survey = Survey(job, NO_LIMITS)
+    hashed = [pa.table({"hash": _hashes(table)}) for table in operations]
+    found = mapped(survey.find_cancel_steps, cancels) + mapped(survey.pack_hashes, hashed)
+    findings = survey.findings(found)
+    suspects = findings.suspects(NO_LIMITS)
+    index = OnEveryMachine(pickle.dumps(findings.index()))
+    lookup, single = Lookup(job, index), Single(job, index)
+    packed, by_id = mapped(job.pack_signals, signals), []
+    for table, hashes in zip(operations, hashed, strict=True):
+        is_suspect = pa.array(np.isin(hashes["hash"].to_numpy(), suspects))
+        packed += mapped(single.pack_operations, [table.filter(pa.compute.invert(is_suspect))])
+        by_id += mapped(lookup.pack_operations, [table.filter(is_suspect)])
+    packed += [batch for piece in delivered(by_id) for batch in single.send_firsts(piece)]
+    ended = [batch for piece in delivered(packed) for batch in single.end_operations(piece)]
+    for parcel in findings.rejected:
+        ended += job.answers.rejected(parcel.open())
+    return pa.Table.from_batches(ended, job.answers.schema)
+
+
+def resolve_direct(
+    trace: Trace, answer: Callable[[pa.Table, pa.Table, pa.Table], Answer]
+) -> Answer:
+    """Resolve a trace by the direct way: rows are read and written by those who work on them."""
+    random = Random(trace.name)
+    operations, signals, cancels = (parts_of(table, random) for table in trace.tables())
+    job = job_for(operations[0], random.choice((1, 7)), trace.until_ms)
+    survey = Survey(job, NO_LIMITS)
+    found = mapped(survey.find_steps, signals) + mapped(survey.find_cancel_steps, cancels)
+    ids = [table.select(["id"]) for table in operations]
+    found += mapped(direct.Then(direct._hashed, survey.pack_hashes), ids)
+    findings = survey.findings(found)
+    suspects = findings.suspects(NO_LIMITS)
+    suspects = np.union1d(suspects, np.concatenate(findings.hashes)[:3])  # and some that are none
+    lookup = Lookup(job, OnEveryMachine(pickle.dumps(findings.index())))
+    others, these = (direct._Chosen(suspects, are_these) for are_these in (False, True))
+    packed = mapped(direct.Then(these, lookup.pack_operations), operations)
+    ended = mapped(direct.Then(others, lookup.end_operations), operations)
+    ended += [batch for piece in delivered(packed) for batch in lookup.end_firsts(piece)]
+    with TemporaryDirectory() as name:
+        folder = direct.Folder(Path(name), job.answers)
+        assert len(list(folder.write(ended))) == 1
+        folder.complete(parcels.opened(findings.rejected, rows.REJECTED))
+        return answer(*(pq.read_table(Path(name, kind.folder)) for kind in KINDS.values()))
 
 
 def _hashes(operations: pa.Table) -> pa.Array:

@@ -115,6 +115,13 @@ def by_spark_broadcast(trace: Trace) -> Answer:
     return spark_stages.resolve(trace, answer_of_tables, spark_stages.run_broadcast)
 
 
+def by_spark_direct(trace: Trace) -> Answer:
+    pytest.importorskip("pyspark")
+    import spark_stages
+
+    return spark_stages.resolve_direct(trace, answer_of_tables)
+
+
 def by_spark_streaming(trace: Trace) -> Answer:
     """In five batches, shuffled within the delay, through folders of files."""
     import sojourn.spark as sp
@@ -172,6 +179,7 @@ def traces(share: float) -> dict[str, tuple[Traces, ...]]:
         "replay": (*everything, *deep),
         "spark's stages, in process": everything,
         "spark's broadcast, in process": everything,
+        "spark's direct way, in process": everything,
         "spark batch, broadcast": few,
         "spark batch, shuffle": few,
         "spark streaming": large,
@@ -185,6 +193,7 @@ ENGINES = [
     Engine("replay", by_replay),
     Engine("spark's stages, in process", by_spark_stages),
     Engine("spark's broadcast, in process", by_spark_broadcast),
+    Engine("spark's direct way, in process", by_spark_direct),
     Engine("spark batch, broadcast", by_spark_batch("broadcast")),
     Engine("spark batch, shuffle", by_spark_batch("shuffle")),
     Engine("spark streaming", by_spark_streaming, tells_condition=False),

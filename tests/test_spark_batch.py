@@ -366,6 +366,45 @@ def test_the_choice_follows_the_sizes(
     assert strategies.suits_broadcast(tables, 2) == is_broadcast
 
 
+def test_operations_with_one_requirement_each_are_shuffled_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = random_trace(12, 1000, extremes=False, ties_by_arrival=False, until=True)
+    operations, signals, cancels = trace.tables()
+    first = [
+        requires[:1] if requires else requires for requires in operations["requires"].to_pylist()
+    ]
+    one_each = operations.set_column(
+        operations.column_names.index("requires"),
+        "requires",
+        pa.array(first, operations["requires"].type),
+    )
+    monkeypatch.setattr(batch, "_LEAST_BYTES_TO_SAMPLE", 0)
+    in_one: list[Tables] = []
+
+    def noted(tables: Tables, *more: Any) -> Any:
+        in_one.append(tables)
+        return shuffled_once(tables, *more)
+
+    shuffled_once = batch._shuffled_once
+    monkeypatch.setattr(batch, "_shuffled_once", noted)
+    heard, called_off = (spark.createDataFrame(table) for table in (signals, cancels))
+    resolve(spark.createDataFrame(operations), heard, called_off, strategy="shuffle")
+    assert not in_one
+    expected = replay.resolve(one_each, signals, cancels, trace.until_ms)
+    with resolve(
+        spark.createDataFrame(one_each),
+        heard,
+        called_off,
+        trace.until_ms,
+        strategy="shuffle",
+        partitions=3,
+    ) as r:
+        assert in_one
+        for name in ("outcomes", "pending", "rejected"):
+            assert sorted_rows(getattr(r, name).toArrow()) == sorted_rows(getattr(expected, name))
+
+
 def test_an_unknown_strategy_is_an_error(spark: SparkSession, signals: DataFrame) -> None:
     operations = spark.createDataFrame([], OPERATIONS)
     with pytest.raises(OutOfRange, match='one of "auto", "broadcast", "shuffle", got \'fast\''):

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from rows_traces import random_trace
-from spark_stages import delivered, job_for, mapped, of_kind, run
+import rows_oracle
+import spark_stages
+from rows_traces import Trace, random_trace
+from spark_stages import delivered, job_for, mapped, of_kind, run, run_single
+from test_one_answer import answer_of_tables, differs
 
 from sojourn import replay
 from sojourn.replay import rows
@@ -294,6 +297,34 @@ def test_many_duplicates_are_too_many_for_a_broadcast() -> None:
     with pytest.raises(TooMany):
         Findings(hashes=[few, few]).suspects(LIMITS)
     assert len(Findings(hashes=[few, few]).suspects(NO_LIMITS)) == 100_000
+
+
+def with_one_requirement(trace: Trace) -> Trace:
+    """The same operations, but each waits for the first of its keys alone."""
+    return dataclasses.replace(
+        trace,
+        operations=[
+            {**row, "requires": row["requires"][:1] if row["requires"] else row["requires"]}
+            for row in trace.operations
+        ],
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_with_one_requirement_each_one_shuffle_gives_the_answer_of_the_oracle(seed: int) -> None:
+    trace = with_one_requirement(random_trace(seed, 400))
+    expected = rows_oracle.resolve(trace.operations, trace.signals, trace.cancels, trace.until_ms)
+    found = spark_stages.resolve(trace, answer_of_tables, run_single)
+    assert differs(trace, expected, found) is None
+
+
+def test_several_requirements_where_there_was_one_are_an_error() -> None:
+    operations = operations_of(5)
+    two = operations.set_column(
+        3, "requires", pa.array([[{"key": "k", "offset": 1}] * 2] * 5, REQUIRES)
+    )
+    with pytest.raises(RowsChanged, match="not the same when Spark read them again"):
+        run_single(job_for(operations, 2), [two], [signals_of(10)])
 
 
 def test_two_keys_with_one_fingerprint_do_not_take_each_others_signals() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
@@ -115,6 +116,34 @@ class Answers:
             yield from self._piece(columns, start + count // 2, count - count // 2)
         else:
             yield pa.record_batch(arrays, schema=self.schema)
+
+
+class Kind(NamedTuple):
+    """One of the three results: its folder and its columns."""
+
+    folder: str
+    columns: tuple[str, ...]
+    has_extras: bool = True
+
+    def table(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+        """Its columns, of rows that are all of this kind."""
+        whole = pa.Table.from_batches(batches, schema)
+        for name in self.columns:
+            if name not in schema.names:  # left out, where nothing can be pending
+                kind = rows.PENDING.field(name)
+                whole = whole.append_column(kind, pa.nulls(len(whole), kind.type))
+        table = whole.select(self.columns)
+        if self.has_extras and "extras" in schema.names:
+            for n, field in enumerate(schema.field("extras").type):
+                table = table.append_column(field, pc.struct_field(whole["extras"], n))
+        return table
+
+
+KINDS = {
+    OUTCOME: Kind("outcomes", rows.OUTCOME_COLUMNS),
+    PENDING_KIND: Kind("pending", rows.PENDING_COLUMNS),
+    REJECTED: Kind("rejected", tuple(rows.REJECTED.names), has_extras=False),
+}
 
 
 def _waiting(wanted: rows.CleanOperations, pending: Any) -> dict[str, pa.Array]:

@@ -17,7 +17,7 @@ from pyspark.sql.types import ArrayType, StructType
 from sojourn.errors import BadTable, OutOfRange, WrongType
 from sojourn.replay import rows
 from sojourn.replay.local import checked_until_ms
-from sojourn.spark import answers, broadcast, hot_keys, parcels, stages, strategies
+from sojourn.spark import answers, broadcast, hot_keys, parcels, single, stages, strategies
 from sojourn.spark.frames import Frame, Tables, is_remote
 from sojourn.spark.session import quiet_pyspark
 from sojourn.spark.strategies import AUTO, BROADCAST, SHUFFLE
@@ -91,10 +91,12 @@ def resolve(
 
     `strategy` is "broadcast", for signals that fit every machine: they, the cancels and the ids
     are read now, and operations, which need no shuffle then, when the result is used. Or it is
-    "shuffle", for signals of any number: everything is read when the result is used. "auto"
-    chooses by the sizes that Spark knows, and shuffles if a broadcast turns out to be too large.
+    "shuffle", for signals of any number: everything is read when the result is used, twice
+    shuffled; where each operation has one requirement once, and ids and cancels are read now.
+    "auto" chooses by the sizes that Spark knows, and shuffles if a broadcast turns out to be too
+    large.
 
-    `partitions` is how many each of the two shuffles makes; by default it follows the size of the
+    `partitions` is how many each shuffle makes; by default it follows the size of the
     input, or `spark.sql.shuffle.partitions` where Spark cannot tell that. With `split_hot_keys`
     a sample of the keys is looked at before a shuffle, now, which reads the input's keys once.
 
@@ -136,11 +138,14 @@ def resolve(
                     raise
                 strategy = SHUFFLE
         if strategy == SHUFFLE:
-            worth = job.partitions > 1 and (size is None or size >= _LEAST_BYTES_TO_SAMPLE)
-            if split_hot_keys and worth:
+            is_large = size is None or size >= _LEAST_BYTES_TO_SAMPLE
+            if split_hot_keys and job.partitions > 1 and is_large:
                 hot = hot_keys.hot_keys(_sample(operations_df, signals_df), job.partitions)
                 job = replace(job, hot_keys=hot)
-            ended = _shuffled(tables, job, output)
+            if is_large and strategies.has_one_requirement_each(operations_df, tables):
+                ended = _shuffled_once(tables, job, output)
+            else:
+                ended = _shuffled(tables, job, output)
     return _resolution(ended, [f.name for f in extras], strategy)
 
 
@@ -153,6 +158,14 @@ def _suitable(operations_df: DataFrame, tables: Tables) -> str:
     ):
         return BROADCAST
     return SHUFFLE
+
+
+def _shuffled_once(tables: Tables, job: stages.Job, output: StructType) -> DataFrame:
+    try:
+        ended, rejected = single.resolved(tables, job, broadcast.LIMITS, output)
+    except broadcast.TooMany:
+        return _shuffled(tables, job, output)
+    return broadcast.with_rejected(ended, rejected)
 
 
 def _shuffled(tables: Tables, job: stages.Job, output: StructType) -> DataFrame:

@@ -23,10 +23,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from sojourn.errors import SojournError
@@ -39,7 +41,6 @@ from sojourn.spark.frames import HASHES, Hashes, Source, Stage, Tables
 from sojourn.spark.stages import Job, sent_by_id, without_duplicates
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 Batches = Iterable[pa.RecordBatch]
@@ -211,9 +212,7 @@ class Lookup:
     def pack_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for place, table in parcels.numbered(batches, self.job.columns[rows.OPERATIONS]):
             wanted = rows.check_operations(table)
-            if len(wanted.rejected):
-                to = place % self.job.partitions
-                yield parcels.packed(wanted.rejected, to, parcels.REJECTED, place)
+            yield from self.job.rejected(wanted.rejected, place)
             if len(wanted):
                 words, _ = fingerprints.of_texts(wanted.ids)
                 yield from sent_by_id(table, wanted, words, self.job.partitions, place)
@@ -248,16 +247,8 @@ def resolved(
     `last` may do something with the rows where they are made; `output` is what it makes of them.
     Raises TooMany.
     """
-    survey = Survey(job, limits)
     operations = tables.operations
-    first = tables.signals.mapped(survey.find_steps, parcels.SPARK_SCHEMA)
-    if tables.cancels is not None:
-        first = first.union(tables.cancels.mapped(survey.find_cancel_steps, parcels.SPARK_SCHEMA))
-    is_large = operations.known_bytes is None or operations.known_bytes > limits.hashes_bytes
-    if not is_large:
-        first = first.union(operations.hashed(survey.pack_hashes, parcels.SPARK_SCHEMA))
-    found = survey.findings(_collected(first).to_batches())
-    suspects = _repeated(operations) if is_large else found.suspects(limits)
+    found, suspects = surveyed(operations, tables.signals, tables.cancels, job, limits)
     lookup = Lookup(job, operations.session.sparkContext.broadcast(found.index()))
     rejected = parcels.opened(found.rejected, rows.REJECTED)
     if not len(suspects):
@@ -268,6 +259,22 @@ def resolved(
         last(lookup.end_firsts), output
     )
     return others.mapped(last(lookup.end_operations), output).union(firsts), rejected
+
+
+def surveyed(
+    operations: Source, signals: Source | None, cancels: Source | None, job: Job, limits: Limits
+) -> tuple[Findings, Hashes]:
+    """Run the first job; return what it found, and the hashes of suspects. Raises TooMany."""
+    survey = Survey(job, limits)
+    is_large = operations.known_bytes is None or operations.known_bytes > limits.hashes_bytes
+    first = [] if is_large else [operations.hashed(survey.pack_hashes, parcels.SPARK_SCHEMA)]
+    if signals is not None:
+        first.append(signals.mapped(survey.find_steps, parcels.SPARK_SCHEMA))
+    if cancels is not None:
+        first.append(cancels.mapped(survey.find_cancel_steps, parcels.SPARK_SCHEMA))
+    batches = _collected(reduce(DataFrame.union, first)).to_batches() if first else []
+    found = survey.findings(batches)
+    return found, _repeated(operations) if is_large else found.suspects(limits)
 
 
 def with_rejected(ended: DataFrame, rejected: pa.Table) -> DataFrame:

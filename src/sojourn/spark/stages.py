@@ -43,7 +43,7 @@ _REQUIREMENTS = pa.schema(
         ("offset", pa.int64()),
     ]
 )
-_SIGNALS = pa.schema([("key", pa.string()), ("offset", pa.int64()), ("at_ms", pa.int64())])
+SIGNALS = pa.schema([("key", pa.string()), ("offset", pa.int64()), ("at_ms", pa.int64())])
 _CANCELS = pa.schema([("id", pa.string()), ("at_ms", pa.int64())])
 _MOMENTS = pa.schema(
     [
@@ -73,7 +73,7 @@ class Job:
     def pack_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for place, table in parcels.numbered(batches, self.columns[rows.OPERATIONS]):
             wanted = rows.check_operations(table)
-            yield from self._rejected(wanted.rejected, place)
+            yield from self.rejected(wanted.rejected, place)
             if not len(wanted):
                 continue
             ids = fingerprints.of_texts(wanted.ids)
@@ -97,7 +97,7 @@ class Job:
     def pack_signals(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for place, table in parcels.numbered(batches, self.columns[rows.SIGNALS]):
             seen = rows.check_signals(table)
-            yield from self._rejected(seen.rejected, place)
+            yield from self.rejected(seen.rejected, place)
             keys, offsets, at_ms = seen.keys, seen.offsets, seen.at_ms
             if self.until_ms is not None:
                 known = at_ms <= self.until_ms
@@ -106,19 +106,19 @@ class Job:
                 continue
             words, _ = fingerprints.of_texts(keys)
             by_key = self.hot_keys.partitions(words, offsets, self.partitions)
-            signals = pa.table([keys, offsets, at_ms], schema=_SIGNALS)
+            signals = pa.table([keys, offsets, at_ms], schema=SIGNALS)
             yield from parcels.sent(signals, by_key, parcels.SIGNALS, place)
             for partition, later in self.hot_keys.later(
                 words, keys, offsets, at_ms, self.partitions
             ):
                 yield parcels.packed(
-                    pa.table(later, schema=_SIGNALS), partition, parcels.SIGNALS, place
+                    pa.table(later, schema=SIGNALS), partition, parcels.SIGNALS, place
                 )
 
     def pack_cancels(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for place, table in parcels.numbered(batches, self.columns[rows.CANCELS]):
             seen = rows.check_cancels(table)
-            yield from self._rejected(seen.rejected, place)
+            yield from self.rejected(seen.rejected, place)
             if not len(seen):
                 continue
             cancels = pa.table([seen.ids, seen.at_ms], schema=_CANCELS)
@@ -136,7 +136,7 @@ class Job:
         wanted = parcels.opened(kept.pop(parcels.REQUIREMENTS), _REQUIREMENTS)
         if not len(wanted):
             return
-        seen = parcels.opened(kept.pop(parcels.SIGNALS), _SIGNALS)
+        seen = parcels.opened(kept.pop(parcels.SIGNALS), SIGNALS)
         moments, holds = held_ms(
             parcels.one_piece(seen["key"]),
             seen["offset"].to_numpy(),
@@ -199,7 +199,8 @@ class Job:
         )
         yield from self.answers.ended(wanted, endings)
 
-    def _rejected(self, rejected: pa.Table, place: int) -> Iterator[pa.RecordBatch]:
+    def rejected(self, rejected: pa.Table, place: int) -> Iterator[pa.RecordBatch]:
+        """Send rows that mean nothing to some partition, where they come out."""
         if len(rejected):
             yield parcels.packed(rejected, place % self.partitions, parcels.REJECTED, place)
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType
+
 from sojourn.errors import OutOfRange
 from sojourn.spark.frames import Tables, is_remote
 
@@ -45,6 +48,22 @@ def suits_broadcast(tables: Tables, cores: int) -> bool:
     return (
         index_bytes <= _MOST_SIGNAL_BYTES
         and index_bytes * cores <= _SIGNALS_PER_OPERATIONS * operation_bytes
+    )
+
+
+def has_one_requirement_each(operations: DataFrame, tables: Tables) -> bool:
+    """Whether one shuffle is enough (single.py); it looks at the rows, up to the first with two.
+
+    Operations are read twice on that way, and cancels broadcast.
+    """
+    cancel_bytes = 0 if tables.cancels is None else tables.cancels.known_bytes
+    return (
+        not is_remote(operations)
+        and is_the_same_again(operations)
+        and cancel_bytes is not None
+        and cancel_bytes <= _MOST_SIGNAL_BYTES
+        and isinstance(operations.schema["requires"].dataType, ArrayType)
+        and operations.where(sf.size("requires") > 1).isEmpty()
     )
 
 

@@ -1,0 +1,180 @@
+"""The direct way: a task reads its files, and writes its answers, without the JVM in between.
+
+Spark would take rows from Python, or from its own readers, one by one into the JVM, send them back
+as Arrow, and do the same with the answers. Here a task gets the number of its part, and the rows
+stay Arrow from file to file:
+
+    part 7 ── read ── end_operations ── write part-00007.parquet ── "done"
+
+It is the broadcast path (broadcast.py) with another source and another end. Answers are written
+where the driver finds them, so it is for a session on one machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+
+from sojourn.spark import answers, fingerprints
+from sojourn.spark.frames import HASHES, Hashes, Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+DONE = "part int"
+_DONE = pa.schema([("part", pa.int32())])
+# So many rows are written at a time, and become a row group.
+_GROUP_ROWS = 1 << 19
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """One stage after another, in the same task."""
+
+    first: Stage
+    second: Stage
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from self.second(self.first(batches))
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A table whose parts the tasks read by themselves.
+
+    `tasks` has a row for each part, and `read` makes the rows of the table of them; `read_ids`
+    only their ids, as the first column.
+    """
+
+    tasks: DataFrame
+    read: Stage
+    read_ids: Stage
+    known_bytes: int | None
+
+    @property
+    def session(self) -> SparkSession:
+        return self.tasks.sparkSession
+
+    def mapped(self, stage: Stage, schema: StructType | str) -> DataFrame:
+        return self.tasks.mapInArrow(Then(self.read, stage), schema)
+
+    def hashed(self, stage: Stage, schema: StructType | str) -> DataFrame:
+        return self.tasks.mapInArrow(Then(Then(self.read_ids, _hashed), stage), schema)
+
+    def split(self, hashes: Hashes) -> tuple[Parts, Parts]:
+        others, these = (
+            replace(self, read=Then(self.read, _Chosen(hashes, are_these)))
+            for are_these in (False, True)
+        )
+        return others, these
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Of all rows those whose ids have one of the hashes, or the others."""
+
+    hashes: Hashes
+    are_these: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            ids = batch.column("id")
+            with_id = np.flatnonzero(np.asarray(ids.is_valid()))
+            found = np.zeros(len(ids), dtype=np.bool_)
+            found[with_id] = np.isin(_hashes(ids.take(pa.array(with_id))), self.hashes)
+            yield batch.filter(pa.array(found == self.are_these))
+
+
+def _hashed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.record_batch([_hashes(batch.column(0).drop_null())], schema=HASHES)
+
+
+def _hashes(ids: pa.Array) -> Hashes:
+    words, _ = fingerprints.of_texts(ids)
+    return words.view(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Where the answers are written: a folder for each kind of rows."""
+
+    path: Path
+    rows: answers.Answers
+
+    def then_write(self, stage: Stage) -> Stage:
+        """A stage whose rows are written by the task that makes them."""
+        return Then(stage, self.write)
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows into files of this task's own; one row says that it is done."""
+        context = TaskContext.get()
+        part = context.partitionId() if context else 0
+        self._write(batches, f"part-{part:05}.parquet")
+        yield pa.record_batch([pa.array([part], pa.int32())], schema=_DONE)
+
+    def complete(self, rejected: pa.Table) -> None:
+        """Write what no task has: rejected rows, and for kinds without rows a file without."""
+        self._write(self.rows.rejected(rejected), "part-driver.parquet")
+        for kind in answers.KINDS.values():
+            if not any((self.path / kind.folder).iterdir()):
+                nothing = kind.table([], self.rows.schema)
+                pq.write_table(nothing, self.path / kind.folder / "part-00000.parquet")
+
+    def _write(self, batches: Iterable[pa.RecordBatch], name: str) -> None:
+        with ExitStack() as stack:
+            files = {
+                kind: stack.enter_context(_File(self.path / of_kind.folder, name, of_kind))
+                for kind, of_kind in answers.KINDS.items()
+            }
+            for batch in batches:
+                column = batch.column("kind")
+                kinds = column.unique().to_pylist()
+                for kind in kinds:
+                    some = batch if len(kinds) == 1 else batch.filter(pc.equal(column, kind))
+                    files[kind].add(some)
+
+
+class _File:
+    """A file of rows of one kind; without rows there is none."""
+
+    def __init__(self, folder: Path, name: str, kind: answers.Kind) -> None:
+        self._folder, self._name, self._kind = folder, name, kind
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if self._waiting:
+                self._flush()
+        finally:
+            if self._writer is not None:
+                self._writer.close()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._rows += len(batch)
+        if self._rows >= _GROUP_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        table = self._kind.table(self._waiting, self._waiting[0].schema)
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._folder / self._name, table.schema)
+        self._writer.write_table(table)
+        self._waiting, self._rows = [], 0

@@ -1,0 +1,126 @@
+"""One requirement each: an operation goes to its key and ends there, in one shuffle.
+
+    cancels, ids ── first job ── driver: cancels for every machine, and suspects
+
+    operations ─┬ others ── pack ─────────────────────────────┐
+                └ suspects ── pack by id ── (by id) ── firsts ┼── (by key) ── end ── rows
+    signals ──────────────── pack ────────────────────────────┘
+
+An operation with several requirements has to hear from several tasks; one with a single requirement
+hears all in the task of its key, if duplicates are out of the way before. They are looked for as on
+the broadcast path: by hashes of the ids, and only suspects go through a shuffle of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sojourn.replay import rows
+from sojourn.replay.steps import Steps
+from sojourn.spark import broadcast, fingerprints, parcels
+from sojourn.spark.broadcast import Index, Limits, Lookup
+from sojourn.spark.frames import Tables
+from sojourn.spark.stages import SIGNALS, Job, RowsChanged, without_duplicates
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+Batches = Iterable[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """What the tasks do."""
+
+    job: Job
+    cancels: Any  # an Index that is broadcast, of cancels only: its `value`
+
+    def pack_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for place, table in parcels.numbered(batches, self.job.columns[rows.OPERATIONS]):
+            wanted = rows.check_operations(table)
+            yield from self.job.rejected(wanted.rejected, place)
+            if len(wanted):
+                yield from self._sent_by_key(table, wanted, place)
+
+    def send_firsts(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Of operations with one id send the first to its key."""
+        kept: list[parcels.Parcel] = []
+        for partition, parcel in parcels.received(batches):
+            if parcel.kind == parcels.OPERATIONS:
+                kept.append(parcel)
+            else:
+                yield parcels.forwarded(parcel, partition)
+        if kept:
+            table = parcels.opened(kept, self.job.columns[rows.OPERATIONS])
+            wanted, duplicates = without_duplicates(table)
+            yield from self.job.rejected(duplicates, 0)
+            yield from self._sent_by_key(table, wanted, 0)
+
+    def end_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        kept: dict[int, list[parcels.Parcel]] = {parcels.OPERATIONS: [], parcels.SIGNALS: []}
+        for _, parcel in parcels.received(batches):
+            if parcel.kind == parcels.REJECTED:
+                yield from self.job.answers.rejected(parcel.open())
+            else:
+                kept[parcel.kind].append(parcel)
+        table = parcels.opened(kept.pop(parcels.OPERATIONS), self.job.columns[rows.OPERATIONS])
+        if not len(table):
+            return
+        wanted = rows.check_operations(table)
+        del table
+        seen = parcels.opened(kept.pop(parcels.SIGNALS), SIGNALS)
+        steps = Steps(
+            parcels.one_piece(seen["key"]),
+            seen["offset"].to_numpy(),
+            seen["at_ms"].to_numpy(),
+            threads=1,
+        )
+        del seen
+        endings = Index(steps, self.cancels.value.cancels).end(wanted, self.job.until_ms)
+        yield from self.job.answers.ended(wanted, endings)
+
+    def _sent_by_key(
+        self, table: pa.Table, wanted: rows.CleanOperations, place: int
+    ) -> Iterator[pa.RecordBatch]:
+        if len(wanted.keys) != len(wanted):
+            raise RowsChanged(
+                "an operation with several requirements came, where all had one before: the rows "
+                "of operations were not the same when Spark read them again; persist or write "
+                "them first"
+            )
+        if len(wanted) < len(table):
+            table = parcels.taken(table, wanted.numbers)
+        words, _ = fingerprints.of_texts(wanted.keys)
+        by_key = self.job.hot_keys.partitions(words, wanted.offsets, self.job.partitions)
+        yield from parcels.sent(table, by_key, parcels.OPERATIONS, place)
+
+
+def resolved(
+    tables: Tables, job: Job, limits: Limits, output: StructType
+) -> tuple[DataFrame, pa.Table]:
+    """Run the first job; return the rows, and the cancels that mean nothing.
+
+    The caller knows that no operation has several requirements. Raises TooMany.
+    """
+    operations = tables.operations
+    found, suspects = broadcast.surveyed(operations, None, tables.cancels, job, limits)
+    index = operations.session.sparkContext.broadcast(found.index())
+    single = Single(job, index)
+    packed = tables.signals.mapped(job.pack_signals, parcels.SPARK_SCHEMA)
+    if len(suspects):
+        operations, these = operations.split(suspects)
+        by_id = these.mapped(Lookup(job, index).pack_operations, parcels.SPARK_SCHEMA)
+        packed = packed.union(
+            by_id.repartitionById(job.partitions, "partition").mapInArrow(
+                single.send_firsts, parcels.SPARK_SCHEMA
+            )
+        )
+    packed = packed.union(operations.mapped(single.pack_operations, parcels.SPARK_SCHEMA))
+    by_key = packed.repartitionById(job.partitions, "partition")
+    rejected = parcels.opened(found.rejected, rows.REJECTED)
+    return by_key.mapInArrow(single.end_operations, output), rejected
