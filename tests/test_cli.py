@@ -170,6 +170,135 @@ def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> 
     assert f"sojourn {command} " in said.partition("examples:")[2]
 
 
+ORDERS = """\
+order_id,created_at,status
+17,2026-01-05T12:00:00Z,new
+18,2026-01-05T12:00:00Z,new
+19,2026-01-05T12:00:00Z,draft
+"""
+EVENTS = """\
+order_id,type,happened
+17,paid,2026-01-05T12:12:00Z
+18,cancelled,2026-01-05T12:05:00Z
+19,packed,2026-01-05T12:05:00Z
+"""
+AS_THEY_ARE = [
+    *("--map", "id=order_id", "--map", "submitted_ms=created_at", "--map", "state=status"),
+    *("--timeout", "30min", "--require", "paid/{order_id}", "--where", "operations.status=new"),
+    *("--map", "key={type}/{order_id}", "--map", "at_ms=happened"),
+    *("--map", "cancels.id=order_id", "--map", "cancels.at_ms=happened"),
+    *("--where", "cancels.type=cancelled"),
+]
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> list[str]:
+    (tmp_path / "orders.csv").write_text(ORDERS)
+    (tmp_path / "events.csv").write_text(EVENTS)
+    events = str(tmp_path / "events.csv")
+    return ["replay", str(tmp_path / "orders.csv"), events, "--cancels", events, "--quiet"]
+
+
+def test_tables_as_they_are_need_no_python(
+    tables: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main([*tables, *AS_THEY_ARE, "--out", str(out), "--timestamps", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["completed"], said["cancelled"], said["rejected_rows"]) == (1, 1, 0)
+    rows = {row["id"]: row for row in pq.read_table(out / "outcomes").to_pylist()}
+    assert rows["17"]["at"].isoformat() == "2026-01-05T12:12:00+00:00"
+    assert rows["17"]["state"] == "new"
+    assert rows["18"]["waited_ms"] == 300_000
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "there is no column 'id', only 'order_id', 'created_at', 'status'"),
+        (["--map", "id"], "write NAME=VALUE"),
+        (["--map", "id=order"], "there is no column 'order' for id"),
+        (["--where", "type=paid"], "one of the tables operations, signals, cancels"),
+        (["--require", "paid/{order}"], "there is no column 'order' for requires=paid/{order}"),
+        (["--map", "signals.when=happened"], "signals have no 'when'"),
+    ],
+    ids=["nothing", "no source", "no column", "no table", "template", "no target"],
+)
+def test_a_mapping_that_cannot_be_is_told_in_one_line(
+    tables: list[str], more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*tables, *more]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_input_of_which_every_row_is_rejected_is_an_error(
+    tables: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    swapped = [text.replace("at_ms=happened", "at_ms=type") for text in AS_THEY_ARE]
+    assert main([*tables, *swapped]) == 2
+    said = capsys.readouterr()
+    assert (
+        "every row of signals and of cancels was rejected (cancels: at_ms is not a time" in said.err
+    )
+    assert "expired" in said.out
+
+
+def test_tables_that_are_swapped_are_recognised(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inputs = [str(shop / "signals.parquet"), str(shop / "operations.parquet")]
+    assert main(["replay", *inputs, "--quiet"]) == 2
+    assert "are the two tables swapped?" in capsys.readouterr().err
+
+
+def test_numbers_that_look_like_seconds_are_warned_of_once(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{**row, "submitted_ms": 1_767_614_400} for row in OPERATIONS]
+    write_rows(shop, rows)
+    assert replay(shop, "--quiet") == 0
+    said = capsys.readouterr().err
+    assert said.startswith("sojourn: warning: ")
+    assert "operations: 'submitted_ms' looks like seconds in 3 of 3 rows" in said
+    assert said.count("\n") == 1
+
+
+def test_overwrite_takes_away_only_what_an_earlier_run_wrote(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = shop / "out"
+    assert replay(shop, "--out", str(out), "--quiet") == 0
+    assert replay(shop, "--out", str(out), "--overwrite", "--quiet") == 0
+    mine = out / "outcomes" / "mine.txt"
+    mine.write_text("precious")
+    capsys.readouterr()
+    assert replay(shop, "--out", str(out), "--overwrite", "--quiet") == 2
+    assert "mine.txt is not in" in capsys.readouterr().err
+    assert mine.read_text() == "precious"
+    assert len(pq.read_table(out / "outcomes" / "part-00000.parquet")) == 3
+
+
+def test_a_folder_that_is_not_ours_is_never_overwritten(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs = shop / "out" / "outcomes" / "part-00000.parquet"
+    theirs.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"x": [1]}), theirs)
+    assert replay(shop, "--out", str(shop / "out"), "--overwrite", "--quiet") == 2
+    assert "is not overwritten" in capsys.readouterr().err
+    assert theirs.exists()
+
+
+def test_the_input_is_never_overwritten(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = shop / "out"
+    assert replay(shop, "--out", str(out), "--until", "1", "--quiet") == 0
+    again = ["replay", str(out / "pending"), str(shop / "signals.parquet"), "--quiet"]
+    assert main([*again, "--out", str(out), "--overwrite"]) == 2
+    assert "is input" in capsys.readouterr().err
+    assert main([*again, "--out", str(shop / "later")]) == 0
+    assert len(pq.read_table(shop / "later" / "outcomes")) == 3
+
+
 @pytest.mark.parametrize("name", ["operations.parquet", "signals.parquet", "cancels.parquet"])
 def test_a_file_that_is_not_there_is_named(
     shop: Path, name: str, capsys: pytest.CaptureFixture[str]
@@ -279,6 +408,29 @@ def test_without_pyspark_the_local_parts_work_and_the_rest_says_what_to_install(
     assert failed.returncode == 2
     assert "pip install 'sojourn[spark]'" in failed.stderr
     assert "Traceback" not in failed.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_while_writing_leaves_nothing_half_written(
+    shop: Path, number: signal.Signals, status: int
+) -> None:
+    inputs = [str(shop / "operations.parquet"), str(shop / "signals.parquet")]
+    code = STOPPED.format(number=int(number))
+    command = [sys.executable, "-c", code, "replay", *inputs, "--out", str(shop / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    assert list((shop / "out").iterdir()) == []
+
+
+STOPPED = """
+import signal, sys
+import pyarrow.parquet
+pyarrow.parquet.write_table = lambda *_: signal.raise_signal({number})
+import sojourn.cli
+sys.exit(sojourn.cli.main(sys.argv[1:]))
+"""
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name == "nt", reason="needs POSIX signals")

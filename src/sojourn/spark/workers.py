@@ -34,8 +34,11 @@ def check_workers(spark: SparkSession) -> None:
     key = context.applicationId + context.pythonExec if context else str(spark)
     if key in _able:
         return
+    from sojourn.spark.session import quiet_pyspark  # of no use in a worker
+
     try:
-        spark.range(1).mapInArrow(_tell_version, "version string").collect()
+        with quiet_pyspark():
+            spark.range(1).mapInArrow(_tell_version, "version string").collect()
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines()]
         cause = next((line for line in reversed(lines) if "Error: " in line), lines[0])
