@@ -82,6 +82,7 @@ _OF_CONTENDER = {
     "rows": {
         "replay": "one process; checks rows and ids",
         "spark": "local[2]; checks rows and ids",
+        "spark-direct": "local[2]; workers read and write the files; outcomes are written",
         "spark-shuffle": "local[2]; the same with no broadcast",
         "spark-floor": "local[2]; both inputs to Python, as many outcomes back, nothing else",
         "window-sql": "local[2]",

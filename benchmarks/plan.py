@@ -303,9 +303,10 @@ def lateness(size: Size, repeats: int) -> list[Case]:
 
 def rows(size: Size, inputs: Inputs, repeats: int, wanted: str) -> list[Case]:
     everybody = [
-        "replay", "spark", "spark-shuffle", "spark-floor", "window-sql", "duckdb", "polars",
+        "replay", "spark", "spark-direct", "spark-shuffle", "spark-floor", "window-sql", "duckdb",
+        "polars",
     ]  # fmt: skip
-    ours = ["replay", "spark", "spark-shuffle", "spark-floor"]
+    ours = ["replay", "spark", "spark-direct", "spark-shuffle", "spark-floor"]
     shapes = [
         (n, keys, hot_share, everybody)
         for n in size.rows

@@ -14,6 +14,7 @@ and as many rows as there are operations come back, with the columns of outcomes
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -65,6 +66,24 @@ def on_spark(operations: Path, signals: Path, strategy: str = "auto") -> Callabl
         asked, heard = (spark.read.parquet(str(folder)) for folder in (operations, signals))
         found = sp.resolve(asked, heard, strategy=strategy)
         found.rows.write.format("noop").mode("overwrite").save()
+
+    return answer
+
+
+def directly(operations: Path, signals: Path) -> Callable[[], object]:
+    """As the command line does it: the workers read the files, and write the outcomes."""
+    from sojourn.spark import direct, local_session, tables
+
+    spark = local_session("local[2]", driver_memory="12g")
+
+    def answer() -> None:
+        found = {
+            name: tables.find_table(spark, folder, name)
+            for name, folder in (("operations", operations), ("signals", signals))
+        }
+        with tempfile.TemporaryDirectory() as out:
+            if not direct.resolve_files(found, None, Path(out)):
+                raise RuntimeError("the signals are too many for a broadcast")
 
     return answer
 
@@ -122,6 +141,7 @@ def by_polars(operations: Path, signals: Path) -> Callable[[], object]:
 _ANSWERS: dict[str, Callable[[Path, Path], Callable[[], object]]] = {
     "replay": replayed,
     "spark": on_spark,
+    "spark-direct": directly,
     "spark-shuffle": partial(on_spark, strategy="shuffle"),
     "spark-floor": by_floor,
     "window-sql": by_window_sql,

@@ -20,8 +20,7 @@ from rows_traces import Trace
 
 from sojourn.replay import rows
 from sojourn.spark import direct, fingerprints, parcels
-from sojourn.spark.answers import KINDS, Answers, spark_schema
-from sojourn.spark.batch import _arrow_schema
+from sojourn.spark.answers import KINDS, Answers, arrow_schema, spark_schema
 from sojourn.spark.broadcast import NO_LIMITS, Index, Lookup, Survey
 from sojourn.spark.hot_keys import HotKeys
 from sojourn.spark.single import Single
@@ -47,7 +46,7 @@ def job_for(
         partitions,
         until_ms,
         COLUMNS | {rows.OPERATIONS: operations.schema},
-        Answers(_arrow_schema(spark_schema(extras))),
+        Answers(arrow_schema(spark_schema(extras))),
         hot or HotKeys(),
     )
 

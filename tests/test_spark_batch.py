@@ -296,9 +296,9 @@ def test_the_number_of_partitions_follows_the_size_of_the_input(spark: SparkSess
     known = known_bytes(small)
     assert known is not None
     assert known < 10_000
-    assert batch._partitions(small, known) == 2
-    assert batch._partitions(small, 1 << 30) == 64
-    assert batch._partitions(small, None) == 4  # spark.sql.shuffle.partitions
+    assert batch.partitions_for(small, known) == 2
+    assert batch.partitions_for(small, 1 << 30) == 64
+    assert batch.partitions_for(small, None) == 4  # spark.sql.shuffle.partitions
     assert known_bytes(spark.sparkContext.parallelize([(1,)]).toDF()) is None
 
 

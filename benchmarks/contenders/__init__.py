@@ -29,6 +29,7 @@ LABELS = {
     "sleep": "a bare sleeping thread",
     "replay": "sojourn.replay",
     "spark": "sojourn.spark, batch",
+    "spark-direct": "sojourn.spark, files to files",
     "spark-shuffle": "sojourn.spark, batch, shuffled",
     "spark-floor": "Spark's floor",
     "spark-stream": "sojourn.spark, stream",

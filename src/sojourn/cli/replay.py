@@ -218,10 +218,9 @@ def _here(
 def _on_spark(
     args: argparse.Namespace, columns: dict[str, Columns], progress: Progress
 ) -> tuple[Stays, list[str]]:
-    import sojourn.spark as on_spark
     from sojourn import report
     from sojourn.replay import answer
-    from sojourn.spark import tables
+    from sojourn.spark import direct, tables
 
     paths = _paths(args)
     for name, path in paths.items():
@@ -233,21 +232,41 @@ def _on_spark(
         answer.writing(args.out, overwrite=args.overwrite) as aside,
     ):
         progress.step("replaying on Spark")
-        frames = {
-            name: on_spark.read_table(spark, path, name, columns[name])
+        found = {
+            name: tables.find_table(spark, path, name, columns[name])
             for name, path in paths.items()
         }
-        _check_class_column(args, frames["operations"].columns)
-        found = on_spark.resolve(
-            frames["operations"], frames["signals"], frames.get("cancels"), args.until
-        )
-        with found:
-            written = found.with_timestamps() if args.timestamps else found
-            for name in _PARTS:
-                progress.step(f"writing {args.out / name}")
-                getattr(written, name).write.parquet(str(aside / name))
+        _check_class_column(args, found["operations"].columns.names)
+        frames = {name: table.frame() for name, table in found.items()}
+        if args.timestamps or not direct.resolve_files(found, args.until, aside):
+            size = sum(table.bytes for table in found.values())
+            _write_frames(args, frames, size, aside, progress)
         wholly_rejected = _wholly_rejected(spark, frames, aside)
     return report.Stays.of_folder(args.out), wholly_rejected
+
+
+def _write_frames(
+    args: argparse.Namespace,
+    frames: dict[str, DataFrame],
+    size: int,
+    aside: Path,
+    progress: Progress,
+) -> None:
+    from sojourn.spark import batch
+
+    operations = frames["operations"]
+    found = batch.resolve(
+        operations,
+        frames["signals"],
+        frames.get("cancels"),
+        args.until,
+        partitions=batch.partitions_for(operations, size),
+    )
+    with found:
+        written = found.with_timestamps() if args.timestamps else found
+        for name in _PARTS:
+            progress.step(f"writing {args.out / name}")
+            getattr(written, name).write.parquet(str(aside / name))
 
 
 def _wholly_rejected(spark: SparkSession, frames: dict[str, DataFrame], aside: Path) -> list[str]:

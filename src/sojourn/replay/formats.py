@@ -92,6 +92,20 @@ def row_groups(file: File) -> list[int]:
         return [metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups)]
 
 
+def column(file: File, name: str, groups: tuple[int, int] | None) -> pa.ChunkedArray | None:
+    """Read one column of a Parquet file; None if it is none, or has no such column."""
+    if not is_parquet(file):
+        return None
+    with _opened(file) as parquet:
+        if name not in parquet.schema_arrow.names:
+            return None
+        try:
+            some = range(parquet.num_row_groups) if groups is None else range(*groups)
+            return parquet.read_row_groups(list(some), [name]).column(name)
+        except (pa.ArrowException, OSError) as error:
+            raise _not_parquet(file, error) from None
+
+
 def _ending(file: File) -> str:
     endings = PurePosixPath(file.path).suffixes
     if endings and endings[-1] in _COMPRESSED:

@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from sojourn.replay import rows
 from sojourn.replay.endings import PENDING, STATUS, Endings
+from sojourn.spark.session import quiet_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -55,6 +57,12 @@ def spark_schema(extras: list[StructField], *, may_wait: bool = True) -> StructT
         passed_on = [StructField(f.name, f.dataType, True, f.metadata) for f in extras]
         fields.append(StructField("extras", StructType(passed_on)))
     return StructType(fields)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The same in Arrow."""
+    with quiet_pyspark():
+        return to_arrow_schema(schema, timezone="UTC")
 
 
 def nothing(name: str) -> Column:

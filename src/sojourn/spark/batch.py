@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StructType
 
 from sojourn.errors import BadTable, OutOfRange, WrongType
@@ -119,10 +118,10 @@ def resolve(
     extras = [f for f in operations_df.schema if f.name in names]
     output = answers.spark_schema(extras, may_wait=until_ms is not None)
     job = stages.Job(
-        _checked_partitions(partitions) or _partitions(operations_df, size),
+        _checked_partitions(partitions) or partitions_for(operations_df, size),
         until_ms,
         columns,
-        answers.Answers(_arrow_schema(output)),
+        answers.Answers(answers.arrow_schema(output)),
     )
     if strategy == AUTO:
         strategy, limits = _suitable(operations_df, tables), broadcast.LIMITS
@@ -221,14 +220,9 @@ def _checked(df: DataFrame, name: str) -> pa.Schema:
         )
     if df.isStreaming:
         raise WrongType(f"{name} is a streaming DataFrame; use resolve_stream for those")
-    schema = _arrow_schema(df.schema)
+    schema = answers.arrow_schema(df.schema)
     rows.CHECKS[name](schema.empty_table())
     return schema
-
-
-def _arrow_schema(schema: StructType) -> pa.Schema:
-    with quiet_pyspark():
-        return to_arrow_schema(schema, timezone="UTC")
 
 
 def _checked_partitions(partitions: Any) -> int | None:
@@ -242,7 +236,8 @@ def _checked_partitions(partitions: Any) -> int | None:
     return partitions
 
 
-def _partitions(df: DataFrame, size: int | None) -> int:
+def partitions_for(df: DataFrame, size: int | None) -> int:
+    """How many partitions suit so many bytes of operations and signals; None: not known."""
     session = df.sparkSession
     if size is None:
         asked = int(session.conf.get("spark.sql.shuffle.partitions") or 200)

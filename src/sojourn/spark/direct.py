@@ -12,29 +12,73 @@ where the driver finds them, so it is for a session on one machine.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from sojourn.spark import answers, fingerprints
-from sojourn.spark.frames import HASHES, Hashes, Stage
+from sojourn.replay import rows
+from sojourn.spark import answers, broadcast, fingerprints, strategies
+from sojourn.spark.answers import Answers
+from sojourn.spark.frames import HASHES, Hashes, Stage, Tables
+from sojourn.spark.session import quiet_pyspark
+from sojourn.spark.stages import Job
+from sojourn.spark.workers import check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-DONE = "part int"
+    from sojourn.spark.tables import FileTable
+
+_DONE_SCHEMA = "part int"
 _DONE = pa.schema([("part", pa.int32())])
 # So many rows are written at a time, and become a row group.
 _GROUP_ROWS = 1 << 19
+
+
+def resolve_files(found: dict[str, FileTable], until_ms: int | None, to: Path) -> bool:
+    """Resolve tables in files and write the answers into folders of `to`; say whether it was done.
+
+    It is not done, and nothing written, if workers may not see the same files, or if signals are
+    too many for a broadcast.
+    """
+    session = found[rows.OPERATIONS].tasks.sparkSession
+    context: Any = getattr(session, "_sc", None)
+    if context is None or re.fullmatch(r"local(\[.*\])?", context.master) is None:
+        return False
+    parts = {name: Parts.of(table) for name, table in found.items()}
+    tables = Tables(parts[rows.OPERATIONS], parts[rows.SIGNALS], parts.get(rows.CANCELS))
+    cores = max(1, context.defaultParallelism)
+    if not strategies.suits_broadcast(tables, cores):
+        return False
+    check_workers(session)
+    columns = found[rows.OPERATIONS].columns
+    names = rows.extra_names(columns.names)
+    with quiet_pyspark():
+        extras = [field for field in from_arrow_schema(columns) if field.name in names]
+        schema = answers.spark_schema(extras, may_wait=until_ms is not None)
+        made = Answers(answers.arrow_schema(schema))
+        job = Job(cores, until_ms, {name: table.columns for name, table in found.items()}, made)
+        folder = Folder(to, made)
+        try:
+            done, rejected = broadcast.resolved(
+                tables, job, broadcast.LIMITS, _DONE_SCHEMA, folder.then_write
+            )
+        except broadcast.TooMany:
+            return False
+        done.collect()
+    folder.complete(rejected)
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +104,10 @@ class Parts:
     read: Stage
     read_ids: Stage
     known_bytes: int | None
+
+    @classmethod
+    def of(cls, table: FileTable) -> Parts:
+        return cls(table.tasks, table.reader, table.reader.read_ids, table.bytes)
 
     @property
     def session(self) -> SparkSession:
@@ -110,7 +158,7 @@ class Folder:
     """Where the answers are written: a folder for each kind of rows."""
 
     path: Path
-    rows: answers.Answers
+    made: Answers
 
     def then_write(self, stage: Stage) -> Stage:
         """A stage whose rows are written by the task that makes them."""
@@ -125,10 +173,10 @@ class Folder:
 
     def complete(self, rejected: pa.Table) -> None:
         """Write what no task has: rejected rows, and for kinds without rows a file without."""
-        self._write(self.rows.rejected(rejected), "part-driver.parquet")
+        self._write(self.made.rejected(rejected), "part-driver.parquet")
         for kind in answers.KINDS.values():
             if not any((self.path / kind.folder).iterdir()):
-                nothing = kind.table([], self.rows.schema)
+                nothing = kind.table([], self.made.schema)
                 pq.write_table(nothing, self.path / kind.folder / "part-00000.parquet")
 
     def _write(self, batches: Iterable[pa.RecordBatch], name: str) -> None:

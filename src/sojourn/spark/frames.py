@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import functions as sf
+from pyspark.sql.types import BinaryType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -89,7 +90,12 @@ class Frame:
         return self.id
 
     def _hash(self) -> Column:
-        return sf.xxhash64(sf.col(self._id))
+        id = sf.col(self._id)
+        if isinstance(self.df.schema[self._id].dataType, BinaryType):  # as `rows` makes text of it
+            text = id.cast("string")
+            hexadecimal = sf.concat(sf.lit("0x"), sf.lower(sf.hex(id)))
+            id = sf.when(sf.is_valid_utf8(text), text).otherwise(hexadecimal)
+        return sf.xxhash64(id)
 
 
 def known_bytes(df: DataFrame) -> int | None:
@@ -97,6 +103,8 @@ def known_bytes(df: DataFrame) -> int | None:
     if is_remote(df):
         return None
     plan = df._jdf.queryExecution().optimizedPlan()
+    if "MapInArrow" in plan.toString() and "Range (" in plan.toString():
+        return None  # a Python function made the rows of numbers, which say nothing of their size
     size = int(str(plan.stats().sizeInBytes()))
     return size if size < _UNKNOWN_BYTES else None
 

@@ -49,8 +49,31 @@ def read_table(
     or a URL; a Delta or Iceberg table. `columns` says where our columns come from. What is no row
     comes out in `_corrupt_record`, which `resolve` turns into a rejected row.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
+    return find_table(spark, path, name, columns).frame()
 
+
+class FileTable(NamedTuple):
+    """A table in files: who reads what of it, its columns, and how large the files are."""
+
+    tasks: DataFrame  # a row for each split, its number
+    reader: _Reader
+    bytes: int
+
+    @property
+    def columns(self) -> pa.Schema:
+        return self.reader.schema
+
+    def frame(self) -> DataFrame:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        with quiet_pyspark():
+            return self.tasks.mapInArrow(self.reader, from_arrow_schema(self.columns))
+
+
+def find_table(
+    spark: SparkSession, path: str | os.PathLike[str], name: str, columns: Columns | None = None
+) -> FileTable:
+    """Find the files, and which columns they have together; see `read_table`."""
     columns = columns or Columns(files.checked_name(name))
     found = [_absolute(file) for file in lakes.find(path, name)]
     splits = _splits(found)
@@ -61,8 +84,8 @@ def read_table(
     schema = schema.append(pa.field(rows.CORRUPT_REASON, pa.string()))
     with quiet_pyspark():
         tasks = _tasks(spark, splits)
-        reader = _Reader(tuple(splits), columns, schema)
-        return tasks.mapInArrow(reader, from_arrow_schema(schema))
+    reader = _Reader(tuple(splits), columns, schema)
+    return FileTable(tasks, reader, sum(file.size for file in found))
 
 
 def warn_of_units(path: str | os.PathLike[str], name: str, columns: Columns | None = None) -> None:
@@ -89,6 +112,19 @@ class _Reader:
             yield from self._rows(read.table).to_batches(_BATCH_ROWS)
             if len(read.rejected):
                 yield from self._broken(read.rejected).to_batches(_BATCH_ROWS)
+
+    def read_ids(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The ids of rows that mean something; of Parquet that is as we want it only that column.
+
+        In the latter case also ids of rows that mean nothing.
+        """
+        settle()
+        as_it_is = self.columns == Columns(self.columns.table)
+        for split in _given(self.splits, batches):
+            ids = formats.column(split.file, "id", split.groups) if as_it_is else None
+            if ids is None:
+                ids = files.read_file(split.file, self.columns, split.groups).table["id"]
+            yield pa.record_batch([rows.as_text(ids, "id")], names=["id"])
 
     def _rows(self, table: pa.Table) -> pa.Table:
         arrays = [
