@@ -193,6 +193,8 @@ class NaiveWaiting:
                     "at_ms": at,
                     "by_key": by,
                     "waited_ms": at - row["submitted_ms"],
+                    "submitted_ms": row["submitted_ms"],
+                    "timeout_ms": row["deadline_ms"] - row["submitted_ms"],
                     "payload": row["payload"],
                 }
             )

@@ -64,6 +64,8 @@ class Stage:
                 "at_ms": end_ms,
                 "by_key": operation.by_key if status == "completed" else None,
                 "waited_ms": end_ms - row["submitted_ms"],
+                "submitted_ms": row["submitted_ms"],
+                "timeout_ms": row["timeout_ms"],
                 **extras(row),
             }
         )

@@ -123,6 +123,8 @@ def resolve(
                 "by_key": by_key,
                 "waited_ms": end_ms - submitted_ms,
                 "condition_ms": condition_ms,
+                "submitted_ms": submitted_ms,
+                "timeout_ms": operation["timeout_ms"],
                 **extras,
             }
         )

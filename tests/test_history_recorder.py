@@ -165,6 +165,23 @@ def test_parts_are_not_split_by_restarts(tmp_path: Path) -> None:
     assert [row["offset"] for row in read(folder, "signals")] == [0, 1, 2, 3, 4]
 
 
+def test_a_part_from_before_outcomes_had_their_timeout_goes_on_growing(tmp_path: Path) -> None:
+    clock = ManualClock(START_MS)
+    folder = tmp_path / "history"
+    for id in ("A", "B"):
+        with opened(tmp_path / "waits.db", clock) as waits, history.Recorder(waits, folder):
+            waits.submit(id, [("k", 1)], 70)
+            clock.advance(100)
+        if id == "A":
+            (path,) = (folder / "outcomes").rglob("*.parquet")
+            part = pq.ParquetFile(path).read()
+            pq.write_table(part.drop_columns(["timeout_ms"]), path)
+    told = read(folder, "outcomes")
+    assert [(row["id"], row["timeout_ms"]) for row in told] == [("A", None), ("B", 70)]
+    found = history.verify(tmp_path / "waits.db", folder)
+    assert (found.proven, found.counts) == (2, {})
+
+
 def test_classes_payloads_and_traces_are_recorded(tmp_path: Path) -> None:
     clock = ManualClock(START_MS)
     folder = tmp_path / "history"

@@ -82,7 +82,7 @@ def test_outcomes_come_in_the_order_of_time_with_the_columns_of_the_user() -> No
     )
     outcomes = engine.advance(100).outcomes
     assert outcomes.column_names == [
-        *("id", "status", "at_ms", "by_key", "waited_ms"),
+        *("id", "status", "at_ms", "by_key", "waited_ms", "submitted_ms", "timeout_ms"),
         *("kind", "more"),
     ]
     assert outcomes.select(["id", "waited_ms", "kind", "more"]).to_pylist() == [

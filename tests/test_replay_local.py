@@ -255,7 +255,8 @@ def test_outcomes_come_in_the_order_of_the_rows_with_their_own_columns() -> None
     rows = [operation(("k", n), id=f"op-{n}") | {"class": f"c{n}", "n": n} for n in (3, 1, 2)]
     found = replay.resolve(pa.Table.from_pylist(rows), SIGNALS.empty_table())
     assert found.outcomes.column_names == [
-        "id", "status", "at_ms", "by_key", "waited_ms", "condition_ms", "class", "n",
+        "id", "status", "at_ms", "by_key", "waited_ms", "condition_ms",
+        "submitted_ms", "timeout_ms", "class", "n",
     ]  # fmt: skip
     assert found.outcomes["id"].to_pylist() == ["op-3", "op-1", "op-2"]
     assert found.outcomes["class"].to_pylist() == ["c3", "c1", "c2"]

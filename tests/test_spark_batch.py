@@ -62,6 +62,8 @@ def test_the_answer_in_a_few_lines(spark: SparkSession, signals: DataFrame, stra
             "by_key": "k",
             "waited_ms": 50,
             "condition_ms": 50,
+            "submitted_ms": 0,
+            "timeout_ms": 100,
         },
         "b": {
             "id": "b",
@@ -70,6 +72,8 @@ def test_the_answer_in_a_few_lines(spark: SparkSession, signals: DataFrame, stra
             "by_key": None,
             "waited_ms": 10,
             "condition_ms": 50,
+            "submitted_ms": 0,
+            "timeout_ms": 10,
         },
     }
     assert [tuple(row) for row in r.pending.collect()] == [("c", 60, 100, [("k", 2)], 1)]

@@ -99,7 +99,7 @@ def test_files_in_files_out_late_and_bad_rows_rejected_and_counts_add_up(
     assert outcomes == {
         "paid": ended("completed", 1020, "k", "north"),
         "forgotten": ended("expired", 1050, None, None),
-        "called off": ended("cancelled", 1010, None, None),
+        "called off": ended("cancelled", 1010, None, None, timeout_ms=5000),
     }
     rejected = told(tmp_path, "rejected")
     reasons = Counter((row["table"], row["reason"]) for row in rejected)
@@ -122,13 +122,17 @@ def test_files_in_files_out_late_and_bad_rows_rejected_and_counts_add_up(
     assert session.read.parquet(str(tmp_path / "out" / "outcomes")).count() == 3
 
 
-def ended(status: str, at_ms: int, by_key: str | None, shop: str | None) -> dict[str, Any]:
-    waited_ms = at_ms - 1000
+def ended(
+    status: str, at_ms: int, by_key: str | None, shop: str | None, timeout_ms: int = 50
+) -> dict[str, Any]:
+    submitted_ms = 1000
     return {
         "status": status,
         "at_ms": at_ms,
         "by_key": by_key,
-        "waited_ms": waited_ms,
+        "waited_ms": at_ms - submitted_ms,
+        "submitted_ms": submitted_ms,
+        "timeout_ms": timeout_ms,
         "shop": shop,
     }
 

@@ -136,13 +136,19 @@ class Folder:
     def read_part(
         self, table: str, hour: str, name: str, columns: list[str] | None = None
     ) -> pa.Table:
-        """The rows of a part, also those that do not count yet."""
+        """The rows of a part, also those that do not count yet.
+
+        A column that parts did not have when it was written is null.
+        """
         with self._opened(self.part_path(table, hour, name)) as file:
             rows = file.read(columns=columns)
             schema = SCHEMAS[table]
             if columns is not None:
                 schema = pa.schema([schema.field(column) for column in columns])
-            return rows.replace_schema_metadata(None).cast(schema)
+            for field in schema:
+                if field.name not in rows.column_names:
+                    rows = rows.append_column(field, pa.nulls(len(rows), field.type))
+            return rows.select(schema.names).replace_schema_metadata(None).cast(schema)
 
     def part_size(self, table: str, hour: str, name: str) -> tuple[int, int]:
         """How many rows the part has, and the last batch whose rows are in it."""

@@ -53,7 +53,7 @@ _SCHEMAS = {  # said, so that Spark need not look for them in the files
     SIGNALS: "key string, offset long, at_ms long",
     CANCELS: "id string, at_ms long",
     OUTCOMES: "id string, status string, at_ms long, by_key string, waited_ms long, number long, "
-    "submitted_ms long, told_ms long",
+    "submitted_ms long, told_ms long, timeout_ms long",
     FORGOTTEN: "key string, at_ms long",
 }
 

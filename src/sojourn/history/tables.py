@@ -3,7 +3,8 @@
     operations  id, submitted_ms, timeout_ms, requires, needed  class, payload, traceparent
     signals     key, offset, at_ms
     cancels     id, at_ms
-    outcomes    id, status, at_ms, by_key, waited_ms            number, submitted_ms, told_ms, class
+    outcomes    id, status, at_ms, by_key, waited_ms,           number, told_ms, class
+                submitted_ms, timeout_ms
     forgotten   key, at_ms
 
 The columns on the left are those of `sojourn.replay`; the others pass through it. A payload that
@@ -55,6 +56,7 @@ SCHEMAS = {
             ("submitted_ms", pa.int64()),
             ("told_ms", pa.int64()),
             ("class", pa.string()),
+            ("timeout_ms", pa.int64()),
         ]
     ),
     FORGOTTEN: pa.schema([("key", pa.string()), ("at_ms", pa.int64())]),
@@ -150,9 +152,9 @@ class Rows:
             blobs.append(blob)
 
     def _add_outcomes(self, outcomes: Sequence[Operation], told_ms: int) -> None:
-        ids, statuses, at, by_keys, waited, numbers, submitted, told, classes = self._columns[
-            OUTCOMES
-        ]
+        (ids, statuses, at, by_keys, waited, numbers, submitted, told, classes, timeouts) = (
+            self._columns[OUTCOMES]
+        )
         ids += [outcome.id for outcome in outcomes]
         statuses += [outcome.status for outcome in outcomes]
         at += [outcome.at_ms for outcome in outcomes]
@@ -162,6 +164,7 @@ class Rows:
         submitted += [outcome.submitted_ms for outcome in outcomes]
         told += [told_ms] * len(outcomes)
         classes += [outcome.class_ for outcome in outcomes]
+        timeouts += [outcome.timeout_ms for outcome in outcomes]
         cancelled = [outcome for outcome in outcomes if outcome.status == "cancelled"]
         ids, at = self._columns[CANCELS]
         ids += [outcome.id for outcome in cancelled]

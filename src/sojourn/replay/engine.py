@@ -144,9 +144,9 @@ class Engine:
         now_ms = self._checked_now_ms(now_ms)
         self._progress.apply(None, None, now_ms)
         ended, _ = self._waiting.apply(None, None, None, now_ms)
-        names = ["id", "status", "at_ms", "by_key", "waited_ms"]
         numbers = ended.column("tag").to_numpy()
-        outcomes = self._beside(pa.Table.from_batches([ended.select(names)]), numbers)
+        told = ended.select(list(rows.STREAM_OUTCOME_COLUMNS))
+        outcomes = self._beside(pa.Table.from_batches([told]), numbers)
         self._shelf.let_go(numbers)
         rejected = pa.concat_tables([rows.REJECTED.empty_table(), *self._rejected])
         self._rejected = []

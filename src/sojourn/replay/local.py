@@ -118,10 +118,12 @@ def checked_until_ms(until_ms: Any) -> int | None:
 
 def _outcomes(wanted: rows.CleanOperations, endings: Endings) -> pa.Table:
     ended = endings.status != PENDING
-    submitted_ms, extras, ids = wanted.submitted_ms, wanted.extras, wanted.ids
+    submitted_ms, timeout_ms = wanted.submitted_ms, wanted.timeout_ms
+    extras, ids = wanted.extras, wanted.ids
     if not ended.all():
         endings = Endings(*(part[ended] for part in endings))
-        submitted_ms, mask = submitted_ms[ended], pa.array(ended)
+        submitted_ms, timeout_ms = submitted_ms[ended], timeout_ms[ended]
+        mask = pa.array(ended)
         extras, ids = extras.filter(mask), ids.filter(mask)
     columns = {
         "id": ids,
@@ -130,6 +132,8 @@ def _outcomes(wanted: rows.CleanOperations, endings: Endings) -> pa.Table:
         "by_key": wanted.keys.take(pa.array(endings.by, mask=endings.by < 0)),
         "waited_ms": pa.array(endings.at_ms - submitted_ms),
         "condition_ms": pa.array(endings.condition_ms, mask=~endings.has_condition),
+        "submitted_ms": pa.array(submitted_ms),
+        "timeout_ms": pa.array(timeout_ms),
     }
     return _beside(columns, extras)
 

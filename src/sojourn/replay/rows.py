@@ -45,7 +45,12 @@ CANCELS = "cancels"
 OPERATION_COLUMNS = ("id", "submitted_ms", "timeout_ms", "requires", "needed")
 SIGNAL_COLUMNS = ("key", "offset", "at_ms")
 CANCEL_COLUMNS = ("id", "at_ms")
-OUTCOME_COLUMNS = ("id", "status", "at_ms", "by_key", "waited_ms", "condition_ms")
+OUTCOME_COLUMNS = (
+    *("id", "status", "at_ms", "by_key", "waited_ms"),
+    *("condition_ms", "submitted_ms", "timeout_ms"),
+)
+# Of a stream, which does not wait to see when a condition holds that was too late.
+STREAM_OUTCOME_COLUMNS = tuple(name for name in OUTCOME_COLUMNS if name != "condition_ms")
 PENDING_COLUMNS = OPERATION_COLUMNS  # so that they can be fed back
 # What times are called where they are asked for as timestamps.
 TIMESTAMPS = {"submitted_ms": "submitted_at", "at_ms": "at", "condition_ms": "condition_at"}

@@ -59,6 +59,8 @@ OUTCOMES = pa.schema(
         ("at_ms", pa.int64()),
         ("by_key", pa.string()),
         ("waited_ms", pa.int64()),
+        ("submitted_ms", pa.int64()),
+        ("timeout_ms", pa.int64()),
         ("payload", pa.binary()),
     ]
 )
@@ -439,7 +441,7 @@ class Waiting:
         at_ms = slab(count, "q")
         self._tell(ended, status, at_ms, by)
         nodes = np.asarray(ended)
-        waited_ms = np.asarray(at_ms) - np.asarray(self._submitted_ms)[nodes]
+        submitted_ms = np.asarray(self._submitted_ms)[nodes]
         return pa.record_batch(
             [
                 self._id_column(nodes, pa.string()),
@@ -447,7 +449,9 @@ class Waiting:
                 pa.array(STATUS).take(pa.array(np.asarray(status))),
                 pa.array(np.asarray(at_ms)),
                 self._cell_keys.column(by, pa.string()),
-                pa.array(waited_ms),
+                pa.array(np.asarray(at_ms) - submitted_ms),
+                pa.array(submitted_ms),
+                pa.array(np.asarray(self._deadlines_ms)[nodes] - submitted_ms),
                 self._payloads.column(ended, pa.binary()),
             ],
             schema=OUTCOMES,

@@ -72,8 +72,9 @@ def resolve_stream(
 ) -> DataFrame:
     """Say how operations end, as they end; streaming DataFrames in, one out.
 
-    Its columns: `id, status, at_ms, by_key, waited_ms`, the extra columns of operations, and
-    `table, reason, row`, which are null unless `status` is "rejected"; then the others are null.
+    Its columns: `id, status, at_ms, by_key, waited_ms, submitted_ms, timeout_ms`, the extra columns
+    of operations, and `table, reason, row`, which are null unless `status` is "rejected"; then the
+    others are null.
 
     `delay_ms`: how much later than others a row may arrive. A row that comes behind that is late
     and rejected. An operation is told to have ended when time is past its end; time stands
@@ -167,7 +168,10 @@ class Ends:
         return ", ".join([_OUTCOMES_DDL, *extras])
 
 
-_OUTCOMES_DDL = "id string, status string, at_ms long, by_key string, waited_ms long"
+_OUTCOMES_DDL = (
+    "id string, status string, at_ms long, by_key string, waited_ms long, "
+    "submitted_ms long, timeout_ms long"
+)
 _REJECTED_DDL = "table string, reason string, row string"
 
 
@@ -218,7 +222,7 @@ def _opened(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordB
 
 
 def _ended(found: pa.RecordBatch, form: PayloadFormat) -> pa.RecordBatch:
-    names = ["id", "status", "at_ms", "by_key", "waited_ms"]
+    names = [*rows.STREAM_OUTCOME_COLUMNS]
     arrays = [found.column(name) for name in names]
     carried = form.decode(found.column("payload"))
     for name in carried.column_names:
@@ -233,8 +237,9 @@ def _told(found: pa.RecordBatch, form: PayloadFormat) -> pa.RecordBatch:
     count = found.num_rows
     text, number = pa.nulls(count, pa.string()), pa.nulls(count, pa.int64())
     status = pa.repeat(pa.scalar("rejected"), count)
-    arrays = [text, status, number, text, number, *(pa.nulls(count, f.type) for f in extras)]
-    names = ["id", "status", "at_ms", "by_key", "waited_ms", *(f.name for f in extras), *_TOLD]
+    arrays = [text, status, number, text, number, number, number]
+    arrays += [pa.nulls(count, f.type) for f in extras]
+    names = [*rows.STREAM_OUTCOME_COLUMNS, *(f.name for f in extras), *_TOLD]
     return pa.record_batch([*arrays, *found.columns], names=names)
 
 
