@@ -106,6 +106,28 @@ def test_folders_are_read_resolved_and_written(
     assert (said["completed"], said["rejected_rows"], said["pending"]) == (1, 1, None)
 
 
+def test_json_without_a_rejected_row_is_no_error(
+    asked: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    row = {"id": "a", "status": "expired", "at_ms": 5, "waited_ms": 5}
+
+    def write(*_: Any, **options: Any) -> Query:
+        for name, text in (("outcomes", f"{json.dumps(row)}\n"), ("rejected", "")):
+            (out / name / "batch=0").mkdir(parents=True)
+            (out / name / "batch=0" / "part-0.json").write_text(text)
+        return Query()
+
+    asked["write_stream"].side_effect = write
+    more = ["--out", str(out), "--checkpoint", "state", "--once", "--out-format", "json"]
+    assert main(["stream", *INPUTS, *more, "--quiet", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["expired"], said["rejected_rows"]) == (1, 0)
+    (out / "outcomes" / "batch=0" / "part-0.json").write_text("")
+    assert main(["report", str(out), "--quiet", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["operations"] == 0
+
+
 def test_rejected_rows_fail_a_stream_if_that_was_asked_for(
     asked: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,6 +27,7 @@ _TYPES = {
     **{name: pa.string() for name in ("id", "status", "by_key", "table", "reason", "row")},
 }
 _ALWAYS = ("by_key",)  # null in every row of some files
+_SAID = ("id", "status", "at_ms", "by_key", "waited_ms", "table", "reason", "row")
 
 _MOST_CLASSES = 1_000
 _BATCH_ROWS = 131_072
@@ -288,8 +289,8 @@ def _dataset(folder: Path) -> Any:
 def _json_dataset(files: list[Path]) -> Any:
     """Lines of JSON leave out what is null, and whole files can be empty: gather the columns."""
     filled = [str(path) for path in files if path.stat().st_size]
-    if not filled:
-        raise BadOutcomes(f"the files in {files[0].parent} are empty; has the job ended?")
+    if not filled:  # a stream that has had nothing to say so far
+        return ds.dataset(pa.schema([(name, _TYPES[name]) for name in _SAID]).empty_table())
     seen = pa.unify_schemas([ds.dataset([path], format="json").schema for path in filled[:64]])
     kinds = {field.name: field.type for field in seen} | _TYPES
     names = [*seen.names, *(name for name in _ALWAYS if name not in seen.names)]
