@@ -160,7 +160,7 @@ class Fetch:
                 return True  # case D
             log = partition.log if self.only_leader else self._log(partition)
             if self.replica == CONSUMER:
-                upto = self._upto(log)
+                upto = log.last_stable_offset if self.committed else log.high_watermark
                 if asked.offset > upto:
                     return True  # case C
             else:
@@ -194,10 +194,6 @@ class Fetch:
     def _log(self, partition: Partition) -> Log:
         """The log to read where that need not be the leader's: this broker's own."""
         return partition.logs[self.broker.id]
-
-    def _upto(self, log: Log) -> int:
-        """Where a consumer has to stop."""
-        return log.last_stable_offset if self.committed else log.high_watermark
 
     def _fault(self, asked: Asked) -> ErrorCode:
         """What speaks against reading this at all."""
@@ -260,8 +256,11 @@ class Fetch:
             )
         limit = min(max_bytes, asked.max_bytes)
         aborted: Sequence[Aborted] | None = () if self.committed else None
+        stable = -1  # followers do not ask
         if self.replica == CONSUMER:
-            batches = log.read(asked.offset, self._upto(log), limit, at_least_one, partial=True)
+            stable = log.last_stable_offset
+            upto = stable if self.committed else log.high_watermark
+            batches = log.read(asked.offset, upto, limit, at_least_one, partial=True)
             if batches:
                 limit = max(limit, len(batches[0].data))
                 if self.committed:
@@ -280,7 +279,7 @@ class Fetch:
             log.start_offset,
             None,
             limit,
-            log.last_stable_offset,
+            stable,
             aborted,
         )
 

@@ -41,7 +41,7 @@ class Aborted(NamedTuple):
         )
 
 
-class _Over(NamedTuple):
+class Over(NamedTuple):
     first_offset: int
     last_offset: int
 
@@ -49,12 +49,13 @@ class _Over(NamedTuple):
 class Isolation:
     """The transactions of one replica's log."""
 
-    __slots__ = ("_aborted", "_over", "ongoing")
+    __slots__ = ("_aborted", "ongoing", "over")
 
     def __init__(self) -> None:
         #: Where each producer's transaction began, in the order of their beginnings.
         self.ongoing: dict[int, int] = {}
-        self._over: list[_Over] = []  # those whose end was above the high watermark, at least
+        #: Those that are over, at least if the high watermark has not passed their end.
+        self.over: list[Over] = []
         self._aborted: list[Aborted] = []  # in the order of their ends
 
     def begin(self, producer_id: int, offset: int) -> None:
@@ -66,8 +67,8 @@ class Isolation:
         first = self.ongoing.pop(producer_id, None)
         if first is None:
             return
-        self._over = [one for one in self._over if one.last_offset >= high_watermark]
-        self._over.append(_Over(first, offset))
+        self.over = [one for one in self.over if one.last_offset >= high_watermark]
+        self.over.append(Over(first, offset))
         if not is_commit:
             stable = next(iter(self.ongoing.values()), offset + 1)
             self._aborted.append(Aborted(producer_id, first, offset, stable))
@@ -75,9 +76,9 @@ class Isolation:
     def stable_upto(self, high_watermark: int) -> int:
         """The last stable offset of a log with this high watermark."""
         stable = high_watermark
-        if self._over:
+        if self.over:
             stable = min(
-                (one.first_offset for one in self._over if one.last_offset >= high_watermark),
+                (one.first_offset for one in self.over if one.last_offset >= high_watermark),
                 default=high_watermark,
             )
         for first in self.ongoing.values():
@@ -100,5 +101,5 @@ class Isolation:
 
     def clear(self) -> None:
         self.ongoing.clear()
-        self._over.clear()
+        self.over.clear()
         self._aborted.clear()

@@ -124,7 +124,10 @@ class Log:
     @property
     def last_stable_offset(self) -> int:
         """The first offset of which it is open whether its transaction is committed."""
-        return max(self.isolation.stable_upto(self.high_watermark), self.start_offset)
+        isolation = self.isolation
+        if not isolation.ongoing and not isolation.over:  # as in most logs at any time
+            return self.high_watermark
+        return max(isolation.stable_upto(self.high_watermark), self.start_offset)
 
     @property
     def last_epoch(self) -> int:

@@ -161,14 +161,14 @@ class Producers:
             known = Producer(batch.producer_epoch, coordinator_epoch)
             self._by_id[batch.producer_id] = known
         known.latest_ms = batch.max_timestamp
-        if batch.attributes & CONTROL:
-            marker = marker_of(batch)
-            known.coordinator_epoch = marker.coordinator_epoch
-            self.isolation.end(
-                batch.producer_id, batch.base_offset, marker.is_commit, high_watermark
-            )
-            return
         if batch.attributes & TRANSACTIONAL:
+            if batch.attributes & CONTROL:
+                marker = marker_of(batch)
+                known.coordinator_epoch = marker.coordinator_epoch
+                self.isolation.end(
+                    batch.producer_id, batch.base_offset, marker.is_commit, high_watermark
+                )
+                return
             self._tried.pop(batch.producer_id, None)
             self.isolation.begin(batch.producer_id, batch.base_offset)
         known.batches.append(
