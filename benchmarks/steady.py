@@ -44,7 +44,7 @@ def measure(name: str, params: dict[str, Any]) -> Row:
         out = sp.resolve_stream(
             *frames, delay_ms=_SPAN_MS, idle="event", remember_ms=_STAYS * _SPAN_MS
         )
-        writer = out.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+        writer = out.rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
         query = writer.trigger(availableNow=True).start()
         sizes: list[tuple[int, int]] = []  # the batch that was last done, bytes
         while not query.awaitTermination(1):

@@ -78,4 +78,4 @@ def _outcomes(name: str, operations: DataFrame, signals: DataFrame) -> DataFrame
         return textbook.outcomes(operations, signals, DELAY_MS)
     from sojourn import spark as sp
 
-    return sp.resolve_stream(operations, signals, delay_ms=DELAY_MS, idle="event")
+    return sp.resolve_stream(operations, signals, delay_ms=DELAY_MS, idle="event").rows

@@ -1,23 +1,24 @@
 """A stream without Spark: the intake, both stages and the state between them, a batch at a time.
 
 It does what Spark does around our code: groups rows by shard, keeps state that counts only when the
-batch is done, moves the watermark, fires timers after rows, runs a batch again that failed. Shards
-are given to workers at random, each with a cache of its own, as Spark gives them. What takes Spark
-seconds takes it milliseconds.
+batch is done, runs a batch again that failed, at the time written down for it. Shards are given to
+workers at random, each with a cache of its own, as Spark gives them. What takes Spark seconds takes
+it milliseconds.
 """
 
 from __future__ import annotations
 
 import copy
 import random
-from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from sojourn.spark import ledger
-from sojourn.spark.intake import Heartbeat, Intake
+from sojourn.spark import bundles, ledger
+from sojourn.spark.intake import WALL, Heartbeat, Intake
+from sojourn.spark.ledger import Cache
+from sojourn.spark.pace import SOURCES, Rule
 from sojourn.spark.shards import IdShards, KeyShards, Plan
 from sojourn.spark.stream import Unpack
 
@@ -29,12 +30,7 @@ class Crash(Exception):
     """The worker is gone in the middle of a task."""
 
 
-@dataclass
-class State:
-    """What of a stream survives a batch."""
-
-    values: dict[Any, Any] = field(default_factory=dict)
-    timers: set[tuple[Any, int]] = field(default_factory=set)
+State = dict[Any, Any]  # what of a stream survives a batch
 
 
 @dataclass
@@ -42,7 +38,6 @@ class Batch:
     """What Spark writes down before it runs a batch, so that it can be run again."""
 
     tables: dict[str, list[pa.Table]]  # by name, a table for each partition
-    watermark_ms: int
     wall_ms: int
     beats: bool
 
@@ -58,87 +53,104 @@ class Stream:
         shards: int = 4,
         delay_ms: int = 100,
         idle: str = "event",
+        follow: str | None = None,
+        idle_after_ms: int | None = None,
+        ahead_ms: int = 10**6,
         remember_ms: int = 86_400_000,
+        forget_keys_after_ms: int | None = None,
         snapshot_every: int = 3,
         workers: int = 3,
+        sources: tuple[str, ...] = SOURCES,
     ) -> None:
         columns = pa.schema([f for f in operations if f.name not in _OURS])
         sealed = bytes(columns.serialize())
+        self.on_wall = idle == "wall"
+        self.ahead_ms = ahead_ms if self.on_wall else None
         self.plan = Plan(
             name=f"stream {seed}",
             shards=shards,
-            delay_ms=delay_ms,
-            wall_when_idle=idle == "wall",
+            rule=Rule(
+                sources=tuple(SOURCES.index(name) for name in sources),
+                delay_ms=delay_ms,
+                slowest=follow == "slowest" or (follow is None and self.on_wall),
+                idle_after_ms=(delay_ms if idle_after_ms is None else idle_after_ms)
+                if self.on_wall
+                else None,
+            ),
             remember_ms=remember_ms,
+            forget_keys_after_ms=remember_ms
+            if forget_keys_after_ms is None
+            else forget_keys_after_ms,
             snapshot_every=snapshot_every,
             columns=sealed,
             order=tuple(operations.names),
         )
         self.out: list[Row] = []
-        self.ways: list[str] = []  # how each engine was come by
+        self.held: dict[str, Any] = {}  # as of the last batch
+        self.state: State = {}
         self._unpack = Unpack(sealed)
         self._rng = random.Random(seed)
-        self._workers: list[Any] = [OrderedDict() for _ in range(workers)]
-        self._state = State()
-        self._latest_ms = 0
-        self._watermark_ms = 0
+        self._workers = [Cache() for _ in range(workers)]
 
     def run(
         self, tables: dict[str, Any], wall_ms: int = 0, crashes: int = 0, beats: bool = False
     ) -> list[Row]:
         """Run a batch, after so many attempts that crash somewhere; return what came out."""
         parts = {k: v if isinstance(v, list) else [v] for k, v in tables.items()}
-        self._watermark_ms = max(self._watermark_ms, self._latest_ms - self.plan.delay_ms)
-        batch = Batch(parts, self._watermark_ms, wall_ms, beats)
+        batch = Batch(parts, wall_ms, beats)
         for _ in range(crashes):
             try:
-                self._attempt(batch, self._rng.randrange(1, 4 * self.plan.shards))
+                self._attempt(batch, self._rng.randrange(1, 2 * self.plan.shards))
             except Crash:
                 continue
-        rows, self._state, latest_ms = self._attempt(batch, None)
-        self._latest_ms = max(self._latest_ms, latest_ms)
+        ends, self.state = self._attempt(batch, None)
+        held = [row for row in ends if row["kind"] == bundles.HELD]
+        self.held = {name: sum(row[name] for row in held) for name in bundles.HOLDINGS}
+        self.held["time_ms"] = held[0]["time_ms"] if held else None
+        assert len({row["time_ms"] for row in held}) <= 1, "shards keep different times"
+        rows = self._unpacked(ends)
         self.out += rows
         return rows
 
-    def settle(self, wall_ms: int = 0) -> list[Row]:
-        """Run a batch without rows, as Spark does when the watermark has moved."""
-        return self.run({}, wall_ms)
-
     def restart(self) -> None:
         """Lose all workers, as when the driver is started again."""
-        self._workers = [OrderedDict() for _ in self._workers]
+        self._workers = [Cache() for _ in self._workers]
 
-    def _attempt(self, batch: Batch, steps: int | None) -> tuple[list[Row], State, int]:
-        task = _Task(copy.deepcopy(self._state), batch, steps, self)
-        bundles = []
+    def _attempt(self, batch: Batch, steps: int | None) -> tuple[list[Row], State]:
+        task = _Task(copy.copy(self.state), steps, self)
+        taken = []
         for name, parts in batch.tables.items():
             columns = self.plan.columns if name == "operations" else b""
-            take = Intake(name, self.plan.shards, columns)
+            take = Intake(name, self.plan.shards, columns, self.ahead_ms)
             for part in parts:
-                bundles += _rows(take(iter(part.to_batches(max_chunksize=70))))
+                taken += _rows(take(iter(self._at(part, batch).to_batches(max_chunksize=70))))
         if batch.beats:
-            beat = pa.record_batch([pa.array([1])], ["value"])
-            bundles += _rows(Heartbeat(self.plan.shards)(iter([beat])))
-        latest_us = max((row["moment"].timestamp() for row in bundles), default=0)
-        news = task.stage("keys", KeyShards(self.plan), bundles)
-        ends = task.stage("ids", IdShards(self.plan), news)
-        ends = [{"kind": row["kind"], "body": row["body"]} for row in ends]
+            beat = self._at(pa.table({"value": [1]}), batch)
+            taken += _rows(Heartbeat(self.plan.shards)(iter(beat.to_batches())))
+        news = task.stage("keys", KeyShards(self.plan), taken)
+        return task.stage("ids", IdShards(self.plan), news), task.state
+
+    def _at(self, table: pa.Table, batch: Batch) -> pa.Table:
+        if not self.on_wall:
+            return table
+        return table.append_column(WALL, pa.array([batch.wall_ms] * len(table), pa.int64()))
+
+    def _unpacked(self, ends: list[Row]) -> list[Row]:
+        schema = pa.schema([("kind", pa.int8()), ("body", pa.binary())])
         found = pa.RecordBatch.from_pylist(
-            ends, pa.schema([("kind", pa.int8()), ("body", pa.binary())])
+            [{"kind": row["kind"], "body": row["body"]} for row in ends], schema
         )
-        out = [row for piece in self._unpack([found]) for row in piece.to_pylist()]
-        return out, task.state, round(latest_us * 1000)
+        return [row for piece in self._unpack([found]) for row in piece.to_pylist()]
 
 
 class _Task:
-    """An attempt at a batch; handed to our processors as Spark's handle and timer values."""
+    """An attempt at a batch; handed to our processors as Spark's handle."""
 
-    def __init__(self, state: State, batch: Batch, steps: int | None, stream: Stream) -> None:
+    def __init__(self, state: State, steps: int | None, stream: Stream) -> None:
         self.state = state
-        self._batch = batch
+        self.place: Any = None
         self._steps = steps
         self._stream = stream
-        self._place: Any = None
 
     def stage(self, name: str, processor: Any, rows: list[Row]) -> list[Row]:
         groups: dict[int, list[Row]] = {}
@@ -146,33 +158,16 @@ class _Task:
             groups.setdefault(row["shard"], []).append(row)
         out: list[Row] = []
         for shard in self._stream._rng.sample(sorted(groups), len(groups)):
-            with self._worker(name, shard):
-                processor.init(self)
-                found = processor.handleInputRows((shard,), iter(groups[shard]), self)
-                out += [row.asDict() for row in found]
-        for place, timer_ms in sorted(self.state.timers):
-            if place[0] == name and timer_ms <= self._batch.watermark_ms:
-                with self._worker(*place):
-                    processor.init(self)
-                    found = processor.handleExpiredTimer(
-                        key=(place[1],), timerValues=self, expiredTimerInfo=None
-                    )
-                    out += [row.asDict() for row in found]
-                    self.state.timers.discard((place, timer_ms))
+            self.place = (name, shard)
+            ledger._cache = self._stream._rng.choice(self._stream._workers)
+            processor.init(self)
+            found = processor.handleInputRows((shard,), iter(groups[shard]), None)
+            out += [row.asDict() for row in found]
+            if self._steps is not None:
+                self._steps -= 1
+                if self._steps <= 0:
+                    raise Crash
         return out
-
-    def _worker(self, name: str, shard: int) -> _Task:
-        self._place = (name, shard)
-        return self
-
-    def __enter__(self) -> None:
-        ledger._cached = self._stream._rng.choice(self._stream._workers)
-
-    def __exit__(self, *_: object) -> None:
-        if self._steps is not None:
-            self._steps -= 1
-            if self._steps <= 0:
-                raise Crash
 
     # What a processor calls.
 
@@ -182,22 +177,10 @@ class _Task:
     def getMapState(self, name: str, key_schema: Any, schema: Any) -> _Map:
         return _Map(self, name)
 
-    def registerTimer(self, timer_ms: int) -> None:
-        self.state.timers.add((self._place, timer_ms))
-
-    def deleteTimer(self, timer_ms: int) -> None:
-        self.state.timers.discard((self._place, timer_ms))
-
-    def getCurrentWatermarkInMs(self) -> int:
-        return self._batch.watermark_ms
-
-    def getCurrentProcessingTimeInMs(self) -> int:
-        return self._batch.wall_ms
-
 
 class _Value:
     def __init__(self, task: _Task, name: str) -> None:
-        self._values, self._place = task.state.values, (*task._place, name)
+        self._values, self._place = task.state, (*task.place, name)
 
     def get(self) -> Any:
         return self._values.get(self._place)
@@ -208,7 +191,7 @@ class _Value:
 
 class _Map:
     def __init__(self, task: _Task, name: str) -> None:
-        self._values, self._place = task.state.values, (*task._place, name)
+        self._values, self._place = task.state, (*task.place, name)
 
     def getValue(self, key: Any) -> Any:
         return self._values[*self._place, key]

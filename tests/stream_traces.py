@@ -21,7 +21,8 @@ FLUSH_MS = 10**12  # later than everything
 def arrivals(trace: Trace, batches: int, delay_ms: int, seed: int = 0) -> list[dict[str, pa.Table]]:
     """Cut the trace into batches; a row arrives up to `delay_ms` after its time.
 
-    The last batch is a signal for nobody, so late that everything has ended before.
+    The last batch is a row of each table, so late that everything has ended before: a signal and
+    a cancel for nobody, and an operation that does not end, as time stays a delay behind it.
     """
     rng = random.Random(seed)
     span_ms = max(_time_ms(row, "at_ms") for row in trace.signals) + delay_ms
@@ -36,8 +37,18 @@ def arrivals(trace: Trace, batches: int, delay_ms: int, seed: int = 0) -> list[d
         for batch, chosen in zip(found, numbers, strict=True):
             rng.shuffle(chosen)
             batch[name] = table.take(pa.array(chosen, pa.int64()))
-    flush = [{"key": "nobody", "offset": 0, "at_ms": FLUSH_MS}]
-    return [*found, {"signals": pa.Table.from_pylist(flush, tables["signals"].schema)}]
+    last: dict[str, Row] = {
+        "operations": {
+            "id": "the last",
+            "submitted_ms": FLUSH_MS,
+            "timeout_ms": 0,
+            "requires": [{"key": "nobody", "offset": 1}],
+        },
+        "signals": {"key": "nobody", "offset": 0, "at_ms": FLUSH_MS},
+        "cancels": {"id": "nobody", "at_ms": FLUSH_MS},
+    }
+    flush = {name: pa.Table.from_pylist([last[name]], tables[name].schema) for name in TIMES}
+    return [*found, flush]
 
 
 def _time_ms(row: Row, column: str) -> int:

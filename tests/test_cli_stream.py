@@ -22,7 +22,14 @@ import sojourn.spark as on_spark
 from sojourn.cli import stream
 
 INPUTS = ["--operations", "in/o", "--signals", "in/s"]
-NAMES = ("read_files", "from_kafka", "resolve_stream", "write_stream", "write_kafka")
+NAMES = (
+    "read_files",
+    "from_kafka",
+    "fork_checkpoint",
+    "resolve_stream",
+    "write_stream",
+    "write_kafka",
+)
 
 
 class Query:
@@ -47,7 +54,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     fakes: dict[str, Any] = {name: create_autospec(getattr(on_spark, name)) for name in NAMES}
     for name, fake in fakes.items():
         monkeypatch.setattr(on_spark, name, fake)
-    monkeypatch.setattr(on_spark, "stream_settings", lambda spark: None)
+    monkeypatch.setattr(on_spark, "stream_settings", lambda spark, shards: {})
 
     @contextmanager
     def session(args: Any, settings: dict[str, str]) -> Iterator[Any]:
@@ -56,6 +63,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(stream, "session", session)
     return fakes
+
+
+def batch(**counts: int) -> on_spark.StreamBatch:
+    nothing = dict.fromkeys(
+        ("number", "completed", "expired", "cancelled", "rejected", "keys", "ids", "operations"), 0
+    )
+    return on_spark.StreamBatch(time_ms=None, **(nothing | counts))
 
 
 def write_batch(out: Path) -> Any:
@@ -74,7 +88,7 @@ def write_batch(out: Path) -> Any:
             folder = out / name / "batch=0"
             folder.mkdir(parents=True)
             pq.write_table(pa.table(columns), folder / "part-0.parquet")
-        options["on_batch"](0, {"completed": 1, "rejected": 1})
+        options["on_batch"](batch(completed=1, rejected=1, operations=4))
         return Query()
 
     return write
@@ -97,13 +111,18 @@ def test_folders_are_read_resolved_and_written(
         "delay_ms": 120_000,
         "shards": 4,
         "idle": "event",
+        "follow": None,
+        "idle_after_ms": None,
+        "ahead_ms": 60_000,
+        "remember_ms": 86_400_000,
+        "fork": None,
     }
     written = asked["write_stream"].call_args
     assert written.args[1:] == (str(out), "state")
     assert written.kwargs["trigger"] is None
     assert written.kwargs["format"] == "parquet"
     said = json.loads(capsys.readouterr().out)
-    assert (said["completed"], said["rejected_rows"], said["pending"]) == (1, 1, None)
+    assert (said["completed"], said["rejected_rows"], said["pending"]) == (1, 1, 4)
 
 
 def test_json_without_a_rejected_row_is_no_error(
@@ -156,17 +175,30 @@ def test_topics_are_read_and_written(
     assert "what waits is in state" in capsys.readouterr().out
 
 
+def test_a_stream_goes_on_where_another_checkpoint_stands(asked: dict[str, Any]) -> None:
+    asked["write_stream"].return_value = Query()
+    more = ["--out", "s3://out", "--checkpoint", "new", "--from-checkpoint", "old", "--shards", "9"]
+    how = ["--follow", "fastest", "--idle-after", "5s", "--ahead", "1h", "--remember", "7d"]
+    assert main(["stream", *INPUTS, *more, *how]) == 0
+    assert asked["fork_checkpoint"].call_args.args[1:] == ("old", "new")
+    rules = asked["resolve_stream"].call_args.kwargs
+    assert rules["fork"] is asked["fork_checkpoint"].return_value
+    assert (rules["shards"], rules["follow"]) == (9, "fastest")
+    assert (rules["idle_after_ms"], rules["ahead_ms"]) == (5000, 3_600_000)
+    assert rules["remember_ms"] == 7 * 86_400_000
+
+
 def test_ctrl_c_stops_the_query_and_says_how_far_it_came(
     asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     query = Query(interrupted=True)
     asked["write_stream"].side_effect = lambda *_, **options: (
-        options["on_batch"](0, {"expired": 7}) or query
+        options["on_batch"](batch(expired=7)) or query
     )
     assert main(["stream", *INPUTS, "--out", "out", "--checkpoint", "state"]) == 130
     assert query.stopped
     assert "1 batches" in (said := capsys.readouterr().err)
-    assert "7 expired; what waits is in state" in said
+    assert "7 expired; what waits is in state (0 operations)" in said
 
 
 @pytest.mark.parametrize(

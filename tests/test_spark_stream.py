@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,10 +17,10 @@ from pyspark.errors import StreamingQueryException
 
 import sojourn.spark as sp
 from sojourn.errors import BadTable, OutOfRange, SojournError, WrongType
+from sojourn.spark import sinks
+from sojourn.spark.folders import Folder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
 
 OPERATION = {"submitted_ms": 1000, "timeout_ms": 50, "requires": [{"key": "k", "offset": 1}]}
@@ -82,16 +84,12 @@ def test_files_in_files_out_late_and_bad_rows_rejected_and_counts_add_up(
     for name in ("operations", "cancels"):
         lines(tmp_path / name, "1")
     lines(tmp_path / "cancels", "2")
-    seen: list[tuple[int, dict[str, int]]] = []
+    seen: list[sp.StreamBatch] = []
     out = sp.resolve_stream(
         *read(session, tmp_path, "shop string"), delay_ms=100, shards=4, idle="event"
     )
-    query = sp.write_stream(
-        out,
-        str(tmp_path / "out"),
-        str(tmp_path / "checkpoint"),
-        trigger=None,
-        on_batch=lambda number, counts: seen.append((number, counts)),
+    query = out.write(
+        str(tmp_path / "out"), str(tmp_path / "checkpoint"), trigger=None, on_batch=seen.append
     )
     query.awaitTermination()
 
@@ -112,12 +110,18 @@ def test_files_in_files_out_late_and_bad_rows_rejected_and_counts_add_up(
         ("signals", LATE): 1,
     }
     assert {row["row"] for row in rejected if row["reason"] == unreadable} == {broken, wrong, "[1]"}
-    assert sum((Counter(counts) for _, counts in seen), Counter()) == {
+    assert sum((Counter(batch.counts) for batch in seen), Counter()) == {
         "completed": 1,
         "expired": 1,
         "cancelled": 1,
         "rejected": 6,
     }
+    last = seen[-1]
+    assert (last.keys, last.ids, last.operations, last.time_ms) == (1, 3, 0, 8900)
+    assert query.lastProgress is not None
+    observed = query.lastProgress.observedMetrics["sojourn"]
+    assert (observed["keys"], observed["ids"], observed["time_ms"]) == (1, 3, 8900)
+    assert [p.name for p in (tmp_path / "out" / "_complete").glob("[0-9]*")] == [str(last.number)]
     # What Spark reads is what was written, too.
     assert session.read.parquet(str(tmp_path / "out" / "outcomes")).count() == 3
 
@@ -150,7 +154,7 @@ def test_a_quiet_source_lets_operations_expire_by_the_wall_clock(
         str(tmp_path / "out"),
         str(tmp_path / "checkpoint"),
         trigger="200 milliseconds",
-        on_batch=lambda _, counts: seen.update(counts),
+        on_batch=lambda batch: seen.update(batch.counts),
     )
     try:
         give_up_s = time.monotonic() + 600
@@ -238,9 +242,19 @@ def test_what_cannot_be_streamed_is_said_before_it_starts(
         sp.resolve_stream(operations.withColumnRenamed("needed", "status"), signals)
     with pytest.raises(BadTable, match="'reason' would pass through"):
         sp.resolve_stream(operations.withColumnRenamed("needed", "reason"), signals)
-    for wrong in ({"shards": 0}, {"delay_ms": -1}, {"idle": "never"}, {"snapshot_every": 0}):
+    for wrong in (
+        {"shards": 0},
+        {"delay_ms": -1},
+        {"idle": "never"},
+        {"snapshot_every": 0},
+        {"idle_after_ms": -1},
+        {"ahead_ms": -1},
+        {"forget_keys_after_ms": 2**63},
+    ):
         with pytest.raises(OutOfRange, match=next(iter(wrong))):
             sp.resolve_stream(operations, signals, **wrong)
+    with pytest.raises(OutOfRange, match='follow must be "slowest" or "fastest"'):
+        sp.resolve_stream(operations, signals, follow="latest")
     with pytest.warns(UserWarning, match=r"spark\.sql\.shuffle\.partitions is 4 for 2 shards"):
         sp.resolve_stream(operations, signals, shards=2)
 
@@ -258,3 +272,82 @@ def test_a_session_without_rocksdb_is_told_what_to_set(
             sp.resolve_stream(*read(session, tmp_path))
     finally:
         session.conf.set(provider, before or "")
+
+
+def test_settings_that_were_made_are_left_alone(session: SparkSession) -> None:
+    """Those that are missing are set; tasks are chosen from the number of shards and cores."""
+    fresh = session.newSession()
+    partitions, retain = "spark.sql.shuffle.partitions", "spark.sql.streaming.minBatchesToRetain"
+    for name in sp.stream.STREAM_SETTINGS:
+        fresh.conf.unset(name)
+    fresh.conf.unset(partitions)
+    fresh.conf.set(retain, "77")
+    done = sp.stream_settings(fresh, shards=1)
+    assert (fresh.conf.get(retain), fresh.conf.get(partitions)) == ("77", "1")
+    assert set(done) == {partitions, *sp.stream.STREAM_SETTINGS} - {retain}
+    assert sp.stream_settings(fresh, shards=32) == {}
+    fresh.conf.unset(partitions)
+    sp.stream_settings(fresh, shards=32)
+    assert fresh.conf.get(partitions) == str(session.sparkContext.defaultParallelism)
+
+
+class CopiesThenDeletes(Folder):
+    """A folder on a store that has no rename: each file is copied, then the old ones deleted.
+
+    The driver can be killed after so many copies.
+    """
+
+    copies_left = -1
+
+    def move(self, place: str, to: str) -> None:
+        old, new = Path(self._path, place), Path(self._path, to)
+        files = [path for path in old.rglob("*") if path.is_file()] if old.is_dir() else [old]
+        for path in sorted(files, key=lambda path: (path.name[0] in "._", path.name)):
+            if type(self).copies_left == 0:
+                raise RuntimeError("killed")
+            type(self).copies_left -= 1
+            copy = new / path.relative_to(old) if old.is_dir() else new
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+        shutil.rmtree(old) if old.is_dir() else old.unlink()
+
+
+def test_a_kill_while_files_are_copied_to_their_place_loses_none(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"id": f"a{n}", **OPERATION, "timeout_ms": 0} for n in range(40)]
+    lines(tmp_path / "operations", "0", *rows)
+    lines(tmp_path / "signals", "0", {"key": "k", "offset": 1, "at_ms": 9000})
+    lines(tmp_path / "cancels", "0")
+    monkeypatch.setattr(sinks, "Folder", CopiesThenDeletes)
+    copied = []
+    for copies in (2, 1, -1):  # the note of whose folder it is takes one; then parts of the batch
+        monkeypatch.setattr(CopiesThenDeletes, "copies_left", copies)
+        out = sp.resolve_stream(*read(session, tmp_path), delay_ms=100, shards=4, idle="event")
+        query = out.write(str(tmp_path / "out"), str(tmp_path / "c"), trigger=None)
+        if copies < 0:
+            query.awaitTermination()
+        else:
+            with pytest.raises(StreamingQueryException, match="killed"):
+                query.awaitTermination()
+        copied.append(len(list((tmp_path / "out" / "outcomes").rglob("*.parquet"))))
+    assert copied[:2] == [1, 1]
+    assert copied[2] > 1
+    ids = [row["id"] for row in told(tmp_path, "outcomes")]
+    assert sorted(ids) == sorted(f"a{n}" for n in range(40))
+
+
+def test_the_handle_has_outcomes_and_rejected_rows_as_streams_of_their_own(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    for name in ("operations", "signals", "cancels"):
+        (tmp_path / name).mkdir()
+    out = sp.resolve_stream(*read(session, tmp_path, "shop string"), shards=4)
+    ours = ["id", "status", "at_ms", "by_key", "waited_ms"]
+    assert out.outcomes.isStreaming
+    assert [name for name in out.outcomes.columns if name in ours] == ours
+    assert out.outcomes.columns[-1] == "shop"
+    assert out.rejected.columns == ["table", "reason", "row"]
+    assert out.rows.columns == [*out.outcomes.columns, *out.rejected.columns]
+    with pytest.raises(WrongType, match="write_stream takes what resolve_stream gave"):
+        sp.write_stream(out.rows, "out", "checkpoint")  # type: ignore[arg-type]

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 import time
-from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from driver_process import Driver
-from rows_traces import Row, Trace, random_trace
+from rows_traces import Trace, random_trace
 from seeds import seed
 from stream_traces import arrivals, write_arrivals
 from test_one_answer import answer_of_tables, differs
 
 from sojourn import replay
-from sojourn.spark.shards import LATE
 
 DRIVER = Path(__file__).with_name("stream_driver.py")
 PATIENCE_S = 600
@@ -55,46 +51,14 @@ def kill_often(folder: Path, trace: Trace, batches: int, kills: int, rng: random
 
 
 def compare(folder: Path, trace: Trace) -> None:
-    """As a user reads the sink, with a reader that knows nothing of Spark.
-
-    A kill can put the folders out of step: Spark's file source notes what it will read before the
-    batch is written down, and after a restart adds the next file to it. Rows can so become late,
-    and are told of; the answer is then that of all the others.
-    """
+    """Row by row, as a user reads the sink, with a reader that knows nothing of Spark."""
     outcomes = pq.read_table(folder / "out" / "outcomes").drop_columns(["batch"])
     rejected = pq.read_table(folder / "out" / "rejected").drop_columns(["batch"])
     found = answer_of_tables(outcomes, pa.table({}), rejected)
-    late = [(table, row) for table, reason, row in found.rejected if reason == LATE]
-    trace = without(trace, late)
-    found = replace(found, rejected=[told for told in found.rejected if told[1] != LATE])
     r = replay.resolve(*trace.tables())
     expected = answer_of_tables(r.outcomes, pa.table({}), r.rejected)
     assert differs(trace, expected, found, tells_condition=False) is None
     assert len(found.outcomes) == len(expected.outcomes)
-
-
-def without(trace: Trace, late: list[tuple[str, Row]]) -> Trace:
-    """Return the trace without these rows, each taken out once."""
-    gone = Counter((table, json.dumps(row, sort_keys=True)) for table, row in late)
-
-    def kept(table: str) -> list[Row]:
-        found = []
-        for row in getattr(trace, table):
-            name = (table, json.dumps(row, sort_keys=True))
-            if gone[name]:
-                gone[name] -= 1
-            else:
-                found.append(row)
-        return found
-
-    rest = replace(
-        trace,
-        operations=kept("operations"),
-        signals=kept("signals"),
-        cancels=kept("cancels"),
-    )
-    assert not any(gone.values()), "late rows that never were sent"
-    return rest
 
 
 @pytest.mark.usefixtures("java")

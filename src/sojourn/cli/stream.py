@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -17,15 +18,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from sojourn.spark import StreamBatch
+
 _EXAMPLES = """\
 OPERATIONS, SIGNALS and CANCELS are folders that fill with files, or topics with --format kafka.
-Rows that come more than --delay behind the latest are late, and rejected with that reason. With
---idle wall operations expire by the clock on the wall when nothing arrives any more; with --idle
-event only rows move time.
+Each of them has a clock, --delay behind the latest row that it has brought. With --idle wall, for
+live rows, time follows the slowest that is not idle, and the clock on the wall when all are idle;
+with --idle event, for old rows, it follows the fastest, and only rows move it. Rows at or before
+that time are late, and rejected with that reason.
 
 OUT/outcomes and OUT/rejected get a folder for each batch, exactly once, also over restarts with
 the same checkpoint; a topic gets each message once in the same way. What waits when the command
-stops goes on waiting in the checkpoint.
+stops goes on waiting in the checkpoint; `sojourn state` shows it. With --from-checkpoint a stream
+goes on in a new checkpoint where another one stands, with as many shards as you like.
 
 examples:
   sojourn stream --operations in/operations --signals in/signals --out out --checkpoint state
@@ -33,6 +38,8 @@ examples:
       --out out --checkpoint state --available-now --idle event --files-per-batch 1
   sojourn stream --format kafka --bootstrap-servers broker:9092 --operations orders \\
       --signals payments --extras 'class string' --out-topic outcomes --checkpoint state
+  sojourn stream --operations in/operations --signals in/signals --out more --checkpoint wider \
+      --from-checkpoint state --shards 128
 
 Spark's Kafka connector comes from Maven Central by itself; where it cannot, give its jars with
 --conf spark.jars=FILE,FILE.
@@ -76,15 +83,48 @@ def add_parser(commands: Any) -> None:
     target.add_argument(
         "--checkpoint", required=True, metavar="FOLDER", help="where the state is kept"
     )
+    target.add_argument(
+        "--from-checkpoint",
+        metavar="FOLDER",
+        help="begin where this other checkpoint stands; it is left as it is",
+    )
     rules = parser.add_argument_group("time")
     rules.add_argument(
         "--delay",
         type=duration_ms,
         default=10_000,
         metavar="DURATION",
-        help="how much later than others a row may come: 500ms, 10s, 5min; default 10s",
+        help="how much later than others of its source a row may come: 500ms, 10s, 5min; "
+        "default 10s",
     )
     rules.add_argument("--idle", choices=("wall", "event"), default="wall", help="default wall")
+    rules.add_argument(
+        "--follow",
+        choices=("slowest", "fastest"),
+        help="the source that time follows; default slowest with --idle wall, else fastest",
+    )
+    rules.add_argument(
+        "--idle-after",
+        type=duration_ms,
+        metavar="DURATION",
+        help="with --idle wall: a source that is silent for so long holds nobody up; default: "
+        "as --delay",
+    )
+    rules.add_argument(
+        "--ahead",
+        type=duration_ms,
+        default=60_000,
+        metavar="DURATION",
+        help="with --idle wall: rows further beyond the clock are rejected; default 1min",
+    )
+    rules.add_argument(
+        "--remember",
+        type=duration_ms,
+        default=86_400_000,
+        metavar="DURATION",
+        help="how long ids that ended, and keys without news or anyone waiting, are known; "
+        "default 24h",
+    )
     rules.add_argument("--shards", type=int, default=32, metavar="N", help="default 32")
     rules.add_argument(
         "--trigger",
@@ -104,19 +144,26 @@ def add_parser(commands: Any) -> None:
 
 
 class Batches:
-    """What this run has seen go out, batch by batch."""
+    """What this run has seen go out, batch by batch, and what the stream holds."""
 
     def __init__(self, progress: Progress) -> None:
         self.batches = 0
         self.counts: dict[str, int] = {}
+        self.waiting: int | None = None
         self._progress = progress
 
-    def __call__(self, number: int, counts: dict[str, int]) -> None:
+    def __call__(self, batch: StreamBatch) -> None:
         self.batches += 1
-        for status, rows in counts.items():
+        self.waiting = batch.operations
+        for status, rows in batch.counts.items():
             self.counts[status] = self.counts.get(status, 0) + rows
-        said = ", ".join(f"{rows:,} {status}" for status, rows in sorted(self.counts.items()))
-        self._progress.update(self.batches, None, f"batches: {said or 'nothing has ended yet'}")
+        held = f"{batch.operations:,} waiting, {batch.keys:,} keys and {batch.ids:,} ids held"
+        self._progress.update(self.batches, None, f"batches: {self.text()}; {held}")
+
+    def text(self) -> str:
+        """Return what has ended, in words."""
+        some = [(status, rows) for status, rows in sorted(self.counts.items()) if rows]
+        return ", ".join(f"{rows:,} {status}" for status, rows in some) or "nothing has ended"
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -141,11 +188,14 @@ def _run(args: argparse.Namespace) -> int:
 
 def _settings(args: argparse.Namespace) -> dict[str, str]:
     from sojourn.spark import KAFKA_PACKAGE
+    from sojourn.spark.session import local_cores
 
-    # As many tasks as shards at most: a task without a shard costs time in every batch.
     settings = {}
-    if args.shards < 8:
-        settings["spark.sql.shuffle.partitions"] = str(max(1, args.shards))
+    master = args.master or "local[*]"
+    if master.startswith("local"):
+        # One task a core; one without a shard would cost time in every batch and do nothing.
+        tasks = max(1, min(args.shards, local_cores(master)))
+        settings["spark.sql.shuffle.partitions"] = str(tasks)
     given = {"spark.jars", "spark.jars.packages"} & {name for name, _ in args.conf}
     if (args.format == "kafka" or args.out_topic) and not given:
         settings["spark.jars.packages"] = KAFKA_PACKAGE
@@ -155,7 +205,10 @@ def _settings(args: argparse.Namespace) -> dict[str, str]:
 def _start(spark: SparkSession, args: argparse.Namespace, batches: Batches) -> StreamingQuery:
     import sojourn.spark as on_spark
 
-    on_spark.stream_settings(spark)
+    on_spark.stream_settings(spark, shards=args.shards)
+    fork = None
+    if args.from_checkpoint:
+        fork = on_spark.fork_checkpoint(spark, args.from_checkpoint, args.checkpoint)
 
     def read(place: str, table: str) -> DataFrame:
         extras = args.extras if table == "operations" else ""
@@ -179,6 +232,11 @@ def _start(spark: SparkSession, args: argparse.Namespace, batches: Batches) -> S
         delay_ms=args.delay,
         shards=args.shards,
         idle=args.idle,
+        follow=args.follow,
+        idle_after_ms=args.idle_after,
+        ahead_ms=args.ahead,
+        remember_ms=args.remember,
+        fork=fork,
     )
     trigger = None if args.available_now else args.trigger
     if args.out_topic:
@@ -220,6 +278,7 @@ def _conclude(args: argparse.Namespace, batches: Batches, took_s: float) -> int:
         from sojourn.cli import summary
 
         totals = report.summarise(report.Stays.of_folder(args.out))
+        totals = replace(totals, pending=batches.waiting)
         rejected = totals.rejected_rows
         places = {name: Path(args.out) / name for name in ("outcomes", "rejected")}
         say = summary.as_json if args.json else summary.as_text
@@ -228,8 +287,8 @@ def _conclude(args: argparse.Namespace, batches: Batches, took_s: float) -> int:
 
 
 def _text(batches: Batches, took_s: float, args: argparse.Namespace) -> str:
-    said = ", ".join(f"{rows:,} {status}" for status, rows in sorted(batches.counts.items()))
+    waiting = "" if batches.waiting is None else f" ({batches.waiting:,} operations)"
     return (
-        f"{batches.batches} batches in {took_s:.1f} s: {said or 'nothing ended'}; "
-        f"what waits is in {args.checkpoint}"
+        f"{batches.batches} batches in {took_s:.1f} s: {batches.text()}; "
+        f"what waits is in {args.checkpoint}{waiting}"
     )

@@ -26,6 +26,7 @@ else:
 
 _NONE = -1
 _SLOT = 2**32 - 1
+_SLOT_BYTES = 32  # of the wheel
 _LEAST_MS = -(2**63)
 
 
@@ -53,6 +54,12 @@ class Alarms:
         if next_ms is not None and next_ms <= -LIMIT_MS:
             return _LEAST_MS  # it may stand for any time before
         return next_ms
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory they take."""
+        wheel = _SLOT_BYTES * len(self._owners)
+        return int(self._handles.nbytes + self.times_ms.nbytes + self._owners.nbytes + wheel)
 
     def is_set(self, number: int) -> bool:
         return bool(self._handles[number] != _NONE)

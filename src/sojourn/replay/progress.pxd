@@ -7,6 +7,9 @@ from sojourn.replay.texts cimport Names, Texts
 
 cdef class Progress:
     cdef object _forget_ms
+    cdef bint _forgets
+    cdef long long _keep_ms
+    cdef long long _floor_ms
     cdef object _sweep_ms
     cdef bint _started
     cdef long long _now_ms
@@ -113,6 +116,9 @@ cdef class Progress:
 
     @cython.locals(count="long long", done="long long", node="long long")
     cdef int _free_tree(self, long long root) except -1
+
+    cdef int _note_busy(self, long long key, long long at_ms) except -1
+    cdef int _remove_ahead(self, long long key, long long node) except -1
 
     @cython.locals(key="long long")
     cdef int _forget(self, long long before_ms) except -1

@@ -74,7 +74,7 @@ CANDIDATES = pa.schema(
 )
 
 _ENTRY = "Pent"
-_SNAPSHOT = "Psnp"
+SNAPSHOT = "Psnp"
 _KEYS = pa.schema(
     [("key", pa.large_string()), ("reached", pa.int64()), ("busy_ms", pa.int64())]
 )  # reached is null while nothing was
@@ -90,6 +90,7 @@ _NEEDS = pa.schema(
         ("deadline_ms", pa.int64()),
     ]
 )
+SNAPSHOT_SCHEMAS = (_KEYS, _AHEAD, _NEEDS)
 _LEAST_MS = -(2**63)
 
 
@@ -100,8 +101,9 @@ class Progress:
     or before the time it stands at. `now_ms=None` leaves the time where it is.
 
     A key is remembered for ever by its largest offset, unless `forget_keys_after_ms` is given: then
-    it is forgotten some time after it had neither news nor anyone waiting for that long, and a
-    requirement that comes after that sees no progress on it. Not for several threads at once.
+    it is forgotten when it had neither news nor anyone waiting for longer than that, and a
+    requirement that comes after that sees no progress on it. Keys are swept out every now and then;
+    one that is to be swept out counts as forgotten. Not for several threads at once.
     """
 
     __slots__ = (
@@ -113,7 +115,9 @@ class Progress:
         "_ahead_top",
         "_busy_ms",
         "_deadlines",
+        "_floor_ms",
         "_forget_ms",
+        "_forgets",
         "_fresh",
         "_fresh_ahead",
         "_fresh_ahead_count",
@@ -123,6 +127,7 @@ class Progress:
         "_has_reached",
         "_ids",
         "_indexes",
+        "_keep_ms",
         "_keys",
         "_names",
         "_need_free",
@@ -148,6 +153,9 @@ class Progress:
 
     def __init__(self, *, forget_keys_after_ms: int | None = None) -> None:
         self._forget_ms = forget_keys_after_ms
+        self._forgets = forget_keys_after_ms is not None
+        self._keep_ms = min(forget_keys_after_ms or 0, -_LEAST_MS - 1)
+        self._floor_ms = _LEAST_MS + self._keep_ms
         self._sweep_ms: int | None = None  # when to look next for keys to forget
         self._started = False
         self._now_ms = 0
@@ -201,6 +209,25 @@ class Progress:
         """How many keys are known."""
         return self._names.count
 
+    @property
+    def sweep_ms(self) -> int | None:
+        """When to be told the time next, though nothing arrives: keys may have to be forgotten."""
+        return self._sweep_ms if self.keys else None
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes; of a node of a forest 20 bytes, 8 of them its key."""
+        by_key = self._reached.nbytes + self._has_reached.nbytes + self._busy_ms.nbytes
+        by_key += self._roots.nbytes + self._roots_ahead.nbytes + self._names.nbytes
+        by_need = self._tags.nbytes + self._indexes.nbytes + self._keys.nbytes + self._ids.nbytes
+        by_need += self._submitted_ms.nbytes + self._deadlines.nbytes
+        by_signal = self._ahead_keys.nbytes + self._ahead_ms.nbytes
+        forests = (self._needs.key_slab.nbytes + self._ahead.key_slab.nbytes) * 5 // 2
+        batch = self._fresh.nbytes + self._fresh_ahead.nbytes + self._gone.nbytes
+        batch += self._work.nbytes + self._out_nodes.nbytes + self._out_moments.nbytes
+        batch += self._row_numbers.nbytes + self._row_moments.nbytes
+        return int(by_key + by_need + by_signal + forests + batch)
+
     def __len__(self) -> int:
         """How many requirements are open, or may still get a better moment."""
         return self._need_top - self._need_free_count
@@ -210,9 +237,13 @@ class Progress:
         requirements: pa.RecordBatch | None,
         signals: pa.RecordBatch | None,
         now_ms: int | None,
+        since_ms: int | None = None,
     ) -> pa.RecordBatch:
-        """Take the rows in, move time to `now_ms`, return what candidates there are now."""
-        self._check_now_ms(now_ms)
+        """Take the rows in, move time to `now_ms`, return what candidates there are now.
+
+        `since_ms`: a time before all rows, to be told first; keys may be forgotten by then.
+        """
+        self._begin(since_ms, now_ms)
         self._take_rows(requirements, signals, now_ms)
         candidates = self._candidates(requirements)
         self._move(now_ms)
@@ -220,22 +251,28 @@ class Progress:
 
     def replay(self, entry: Any) -> None:
         """Apply what the entry holds, leaving out what would come of it."""
-        (has_now, now_ms), batches = journal.unpack(_ENTRY, entry, [REQUIREMENTS, SIGNALS])
-        time_ms = now_ms if has_now else None
-        self._check_now_ms(time_ms)
-        self._take_rows(batches[0], batches[1], time_ms)
-        self._move(time_ms)
+        (has_now, now, has_since, since), (requirements, signals) = journal.unpack(
+            _ENTRY, entry, [REQUIREMENTS, SIGNALS]
+        )
+        now_ms = now if has_now else None
+        self._begin(since if has_since else None, now_ms)
+        self._take_rows(requirements, signals, now_ms)
+        self._move(now_ms)
 
     @staticmethod
     def entry(
-        requirements: pa.RecordBatch | None, signals: pa.RecordBatch | None, now_ms: int | None
+        requirements: pa.RecordBatch | None,
+        signals: pa.RecordBatch | None,
+        now_ms: int | None,
+        since_ms: int | None = None,
     ) -> bytes:
         """Return what `apply` is given as bytes, for `replay`."""
         batches = [
             journal.in_schema(requirements, REQUIREMENTS),
             journal.in_schema(signals, SIGNALS),
         ]
-        return journal.pack(_ENTRY, [int(now_ms is not None), now_ms or 0], batches)
+        times = [int(now_ms is not None), now_ms or 0, int(since_ms is not None), since_ms or 0]
+        return journal.pack(_ENTRY, times, batches)
 
     def snapshot(self) -> bytes:
         """Return all of the state as bytes, for `restore`."""
@@ -282,12 +319,12 @@ class Progress:
             int(self._sweep_ms is not None),
             self._sweep_ms or 0,
         ]
-        return journal.pack(_SNAPSHOT, facts, [keys, ahead, needs])
+        return journal.pack(SNAPSHOT, facts, [keys, ahead, needs])
 
     @classmethod
     def restore(cls, data: Any) -> Progress:
         """Return one that goes on for ever as the one that gave the snapshot would."""
-        facts, batches = journal.unpack(_SNAPSHOT, data, [_KEYS, _AHEAD, _NEEDS])
+        facts, batches = journal.unpack(SNAPSHOT, data, SNAPSHOT_SCHEMAS)
         self = cls(forget_keys_after_ms=None if facts[2] < 0 else facts[2])
         self._fill(facts, *batches)
         return self
@@ -296,6 +333,11 @@ class Progress:
         return f"<Progress now_ms={self.now_ms} keys={self.keys} requirements={len(self)}>"
 
     # A batch on its way.
+
+    def _begin(self, since_ms: int | None, now_ms: int | None) -> None:
+        self._check_now_ms(now_ms)
+        if since_ms is not None and (not self._started or since_ms > self._now_ms):
+            self._move(since_ms)
 
     def _check_now_ms(self, now_ms: int | None) -> None:
         if now_ms is not None and self._started and now_ms < self._now_ms:
@@ -489,8 +531,7 @@ class Progress:
 
     def _hear_one(self, key: int, offset: int, at_ms: int) -> bool:
         """Take a signal in; say whether it was news."""
-        if at_ms > self._busy_ms[key]:
-            self._busy_ms[key] = at_ms
+        self._note_busy(key, at_ms)
         bounded = self._has_reached[key] != 0
         bound = self._reached[key]
         if bounded and bound >= offset:
@@ -521,14 +562,18 @@ class Progress:
                     here = self._ahead.links[2 * here + 1]
             if later == 0 or self._ahead.keys[later] > offset:
                 break
-            self._roots_ahead[key] = self._ahead.remove(self._roots_ahead[key], later)
-            self._ahead_keys[later] = -1
-            self._note_gone(later)  # and free with the others: no node is new twice in a batch
+            self._remove_ahead(key, later)
         node = self._new_ahead(key, at_ms)
         self._roots_ahead[key] = self._ahead.insert(self._roots_ahead[key], node, offset)
         if self._roots[key]:
             self._improve(key, bounded, bound, offset, at_ms)
         return True
+
+    def _remove_ahead(self, key: int, node: int) -> None:
+        """This signal is no news; it is freed with the others: no node is new twice in a batch."""
+        self._roots_ahead[key] = self._ahead.remove(self._roots_ahead[key], node)
+        self._ahead_keys[node] = -1
+        self._note_gone(node)
 
     def _free_outdone(self) -> None:
         """Free the signals ahead that are no news any longer."""
@@ -582,8 +627,7 @@ class Progress:
             key = keys[n]
             offset = offsets[n]
             start_ms = submitted_ms[n]
-            if start_ms > self._busy_ms[key]:
-                self._busy_ms[key] = start_ms
+            self._note_busy(key, start_ms)
             if self._has_reached[key] and self._reached[key] >= offset:  # A
                 self._row_numbers[self._row_count] = n
                 self._row_moments[self._row_count] = start_ms
@@ -635,8 +679,8 @@ class Progress:
             key = self._keys[node]
             self._roots[key] = self._needs.remove(self._roots[key], node)
             self._free_need(node)
-            if self._now_ms > self._busy_ms[key]:
-                self._busy_ms[key] = self._now_ms
+            if self._deadlines.times_ms[node] > self._busy_ms[key]:
+                self._busy_ms[key] = self._deadlines.times_ms[node]
             self._release_key(key)
 
     def _free_tree(self, root: int) -> None:
@@ -656,6 +700,22 @@ class Progress:
                 count += 1
             self._note_gone(node)
             self._free_need(node)
+
+    def _note_busy(self, key: int, at_ms: int) -> None:
+        """The key has news, or somebody who waits; what it reached too long before is forgotten."""
+        if self._roots[key] == 0:
+            if (
+                self._forgets
+                and at_ms > self._floor_ms  # so that the difference has 64 bits
+                and self._busy_ms[key] < at_ms - self._keep_ms
+            ):
+                self._has_reached[key] = 0
+                while self._roots_ahead[key]:
+                    self._remove_ahead(key, self._roots_ahead[key])
+            if not self._has_reached[key] and self._roots_ahead[key] == 0:
+                self._busy_ms[key] = at_ms
+        if at_ms > self._busy_ms[key]:
+            self._busy_ms[key] = at_ms
 
     def _forget(self, before_ms: int) -> None:
         """Forget keys without waiters or news since then."""

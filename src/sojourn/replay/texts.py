@@ -46,6 +46,11 @@ class Texts:
         self._sizes = slab(0, "i")
         self.places = 0
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes."""
+        return int(self._data.nbytes + self._starts.nbytes + self._sizes.nbytes)
+
     def reserve(self, places: int) -> None:
         """Make room for places up to this many."""
         if places > len(self._starts):
@@ -171,6 +176,11 @@ class Names:
         self._mask = 15
         self._free = -1  # of the free numbers the first; `_next` leads on
         self._next = slab(0, "i")
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory they take."""
+        return int(self.texts.nbytes + self._table.nbytes + self._next.nbytes)
 
     def look_up(self, starts: Any, data: Any, count: int, add: bool) -> Any:
         """Return the number of each name; of one that is unknown a new one, or -1 without `add`."""

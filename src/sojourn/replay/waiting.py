@@ -67,7 +67,7 @@ OUTCOMES = pa.schema(
 STATUS = ("completed", "expired", "cancelled")
 
 _ENTRY = "Went"
-_SNAPSHOT = "Wsnp"
+SNAPSHOT = "Wsnp"
 _HELD = pa.schema(
     [
         ("id", pa.large_string()),
@@ -89,6 +89,7 @@ _CELLS = pa.schema(
 )
 _AHEAD = pa.schema([("id", pa.large_string()), ("at_ms", pa.int64())])
 _ENDED = pa.schema([("id", pa.large_string()), ("until_ms", pa.int64())])
+SNAPSHOT_SCHEMAS = (_HELD, _CELLS, _AHEAD, _ENDED)
 _COMPLETED = 0
 _EXPIRED = 1
 _CANCELLED = 2
@@ -225,6 +226,39 @@ class Waiting:
         """Nothing ends before this time, unless rows arrive; None when nothing waits."""
         return self._ends.next_ms
 
+    @property
+    def ids(self) -> int:
+        """How many ids are known: of those that wait, that have ended, and of cancels ahead."""
+        return self._names.count
+
+    @property
+    def sweep_ms(self) -> int | None:
+        """When to be told the time next, though nothing arrives: ids are to be forgotten by then.
+
+        Some time after the first of them could be, so that many are forgotten at once.
+        """
+        if self._memory_first == self._memory_last:
+            return None
+        until_ms = self._memory_ms[self._memory_first]
+        slack_ms = self._remember_ms // 4
+        return _MOST_MS if until_ms > _MOST_MS - slack_ms else int(until_ms + slack_ms)
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes."""
+        by_id = self._ops.nbytes + self._cancels.nbytes + self._until_ms.nbytes
+        by_id += self._has_until.nbytes + self._names.nbytes
+        by_id += self._memory_ms.nbytes + self._memory_ids.nbytes
+        by_operation = self._ids.nbytes + self._tags.nbytes + self._submitted_ms.nbytes
+        by_operation += self._deadlines_ms.nbytes + self._needed.nbytes + self._counts.nbytes
+        by_operation += self._cells.nbytes + self._cancel_ms.nbytes + self._has_cancel.nbytes
+        by_operation += self._touched.nbytes + self._payloads.nbytes + self._ends.nbytes
+        by_cell = self._cell_moments.nbytes + self._cell_keys.nbytes + self._cell_free.nbytes
+        by_cancel = self._cancel_ids.nbytes + self._cancel_next.nbytes + self._cancel_alarms.nbytes
+        batch = self._touched_ops.nbytes + self._fresh_cancels.nbytes + self._refused.nbytes
+        batch += self._ousted.nbytes + self._scratch.nbytes
+        return int(by_id + by_operation + by_cell + by_cancel + batch)
+
     def __len__(self) -> int:
         """How many operations wait."""
         return self._op_top - self._op_free_count
@@ -318,13 +352,12 @@ class Waiting:
         )
         facts = [int(self._started), self._now_ms, self._remember_ms]
         rows = self._rows_of(held, _HELD)
-        return journal.pack(_SNAPSHOT, facts, [rows, candidates, cancels, ended])
+        return journal.pack(SNAPSHOT, facts, [rows, candidates, cancels, ended])
 
     @classmethod
     def restore(cls, data: Any) -> Waiting:
         """Return one that goes on for ever as the one that gave the snapshot would."""
-        schemas = [_HELD, _CELLS, _AHEAD, _ENDED]
-        facts, batches = journal.unpack(_SNAPSHOT, data, schemas)
+        facts, batches = journal.unpack(SNAPSHOT, data, SNAPSHOT_SCHEMAS)
         self = cls(remember_ms=facts[2])
         self._fill(facts, *batches)
         return self

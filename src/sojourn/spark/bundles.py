@@ -3,10 +3,13 @@
 Spark charges by the row: each is converted, hashed, sorted and handed to Python on its own. So rows
 travel between the stages as record batches in a binary column, some thousands in one:
 
-    shard | kind         | least_ms, most_ms           | body
-    ------+--------------+-----------------------------+------------------------------
-      3   | SIGNALS      | the times of its rows       | a record batch, Arrow IPC
-      3   | TICK         | of all rows it stands for   | nothing
+    shard | kind    | least_ms, most_ms        | wall_ms        | body
+    ------+---------+--------------------------+----------------+--------------------------
+      3   | SIGNALS | the times of its rows    |                | a record batch, Arrow IPC
+      3   | SIGNALS | the latest of its source | of the batch   | none: it is a tick
+
+Every shard gets a tick for every partition of a source that had rows, so all shards know what time
+each source has shown. The heartbeat's ticks are of the kind TICK, and show none.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from sojourn.replay.waiting import OUTCOMES as OUTCOME_ROWS
 
 Shards = npt.NDArray[np.int64]
 
-TICK = 0  # no rows; says to a shard that there is a batch, and what the latest time in it is
+TICK = 0  # no rows; says to a shard that there is a batch
 REQUIREMENTS = 1
 SIGNALS = 2
 OPERATIONS = 3
@@ -36,8 +39,10 @@ CANCELS = 4
 CANDIDATES = 5
 OUTCOMES = 6
 REJECTED = 7
+HELD = 8  # no rows; says how much a shard holds
 
 STATUSES = ("completed", "expired", "cancelled", "rejected")  # counted in every bundle of ends
+HOLDINGS = ("keys", "ids", "operations")  # counted once for each shard and batch
 
 SCHEMAS: dict[int, pa.Schema] = {
     REQUIREMENTS: REQUIREMENT_ROWS,

@@ -22,6 +22,14 @@ class Folder:
     def exists(self, place: str) -> bool:
         return bool(self._system.exists(self._at(place)))
 
+    def names(self, place: str) -> list[str]:
+        """Return the names of what is in a folder; none if it is not there."""
+        if not self.exists(place):
+            return []
+        return [
+            str(found.getPath().getName()) for found in self._system.listStatus(self._at(place))
+        ]
+
     def move(self, place: str, to: str) -> None:
         self._system.mkdirs(self._at(to).getParent())
         if not self._system.rename(self._at(place), self._at(to)):

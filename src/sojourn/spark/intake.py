@@ -26,14 +26,21 @@ BUNDLES = pa.schema(
         ("kind", pa.int8()),
         ("least_ms", pa.int64()),
         ("most_ms", pa.int64()),
+        ("wall_ms", pa.int64()),
         ("body", pa.binary()),
-        ("moment", pa.timestamp("us", "UTC")),
     ]
 )
-BUNDLES_DDL = "shard int, kind byte, least_ms long, most_ms long, body binary, moment timestamp"
-_MOST_MOMENT_MS = (2**63 - 1) // 1000  # Spark's timestamps are microseconds
+BUNDLES_DDL = "shard int, kind byte, least_ms long, most_ms long, wall_ms long, body binary"
+
+WALL = "_sojourn_wall_ms"  # a column with the time on the wall that Spark wrote down for the batch
 
 Row = dict[str, Any]
+
+_KIND = {
+    rows.OPERATIONS: bundles.OPERATIONS,
+    rows.SIGNALS: bundles.SIGNALS,
+    rows.CANCELS: bundles.CANCELS,
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,7 @@ class Intake:
     table: str
     shards: int
     columns: bytes = b""  # of operations: the schema of what the payload carries
+    ahead_ms: int | None = None  # how far beyond the wall clock a row may be; None: as far as any
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         take = {
@@ -51,9 +59,11 @@ class Intake:
             rows.CANCELS: self._cancels,
         }[self.table]
         latest_ms: int | None = None
+        wall_ms: int | None = None
         for round_number, table in enumerate(gathered(batches)):
             out: list[Row] = []
-            rejected, piece_latest_ms = take(table, out)
+            wall_ms, table = _wall_ms(table)
+            rejected, piece_latest_ms = take(table, self._limit_ms(wall_ms), out)
             if piece_latest_ms is not None:
                 latest_ms = later(latest_ms, piece_latest_ms)
             if len(rejected):
@@ -61,12 +71,34 @@ class Intake:
                 batch = rejected.combine_chunks().to_batches()[0]
                 out.append(_bundle(shard, bundles.REJECTED, batch, None))
             yield pa.RecordBatch.from_pylist(out, BUNDLES)
-        yield ticks(self.shards, latest_ms)
+        if wall_ms is not None:  # there were rows
+            yield ticks(self.shards, _KIND[self.table], latest_ms, wall_ms)
 
-    def _operations(self, table: pa.Table, out: list[Row]) -> tuple[pa.Table, int | None]:
+    def _limit_ms(self, wall_ms: int) -> int:
+        return rows.MOST if self.ahead_ms is None else wall_ms + self.ahead_ms
+
+    def _come(
+        self, table: pa.Table, clean: Any, times_ms: Any, limit_ms: int
+    ) -> tuple[Any, pa.Table]:
+        """Say which rows are not from the future, None if all; return all that are rejected."""
+        come = times_ms <= limit_ms
+        if come.all():
+            return None, clean.rejected
+        reason = f"from the future: its time is more than {self.ahead_ms} ms after it arrived"
+        numbers = clean.numbers[~come]
+        return come, pa.concat_tables(
+            [clean.rejected, rows.reject(table, self.table, numbers, reason)]
+        )
+
+    def _operations(
+        self, table: pa.Table, limit_ms: int, out: list[Row]
+    ) -> tuple[pa.Table, int | None]:
         clean = rows.check_operations(table)
+        come, rejected = self._come(table, clean, clean.submitted_ms, limit_ms)
+        if come is not None:
+            clean = clean.keep(come)
         if not len(clean):
-            return clean.rejected, None
+            return rejected, None
         counts = np.diff(clean.starts)
         deadline_ms = clean.submitted_ms + clean.timeout_ms
         key_hashes = hashes(clean.keys)
@@ -105,27 +137,37 @@ class Intake:
         )
         key_shards = shard_of(key_hashes, self.shards)
         self._send(out, bundles.REQUIREMENTS, requirements, key_shards, "submitted_ms")
-        return clean.rejected, int(clean.submitted_ms.max())
+        return rejected, int(clean.submitted_ms.max())
 
-    def _signals(self, table: pa.Table, out: list[Row]) -> tuple[pa.Table, int | None]:
+    def _signals(
+        self, table: pa.Table, limit_ms: int, out: list[Row]
+    ) -> tuple[pa.Table, int | None]:
         clean = rows.check_signals(table)
-        if not len(clean):
-            return clean.rejected, None
+        come, rejected = self._come(table, clean, clean.at_ms, limit_ms)
         batch = pa.record_batch(
             [clean.keys, clean.offsets, clean.at_ms], schema=bundles.SCHEMAS[bundles.SIGNALS]
         )
-        shard = shard_of(hashes(clean.keys), self.shards)
-        self._send(out, bundles.SIGNALS, batch, shard, "at_ms")
-        return clean.rejected, int(clean.at_ms.max())
+        return rejected, self._send_by(out, bundles.SIGNALS, "key", batch, come)
 
-    def _cancels(self, table: pa.Table, out: list[Row]) -> tuple[pa.Table, int | None]:
+    def _cancels(
+        self, table: pa.Table, limit_ms: int, out: list[Row]
+    ) -> tuple[pa.Table, int | None]:
         clean = rows.check_cancels(table)
-        if not len(clean):
-            return clean.rejected, None
+        come, rejected = self._come(table, clean, clean.at_ms, limit_ms)
         batch = pa.record_batch([clean.ids, clean.at_ms], schema=bundles.SCHEMAS[bundles.CANCELS])
-        shard = shard_of(hashes(clean.ids), self.shards)
-        self._send(out, bundles.CANCELS, batch, shard, "at_ms")
-        return clean.rejected, int(clean.at_ms.max())
+        return rejected, self._send_by(out, bundles.CANCELS, "id", batch, come)
+
+    def _send_by(
+        self, out: list[Row], kind: int, name: str, batch: pa.RecordBatch, come: Any
+    ) -> int | None:
+        """Send the rows that have come to the shard of their key or id; return the latest time."""
+        if come is not None:
+            batch = batch.filter(pa.array(come))
+        if not batch.num_rows:
+            return None
+        shard = shard_of(hashes(batch.column(name)), self.shards)
+        self._send(out, kind, batch, shard, "at_ms")
+        return int(batch.column("at_ms").to_numpy().max())
 
     def _send(
         self, out: list[Row], kind: int, batch: pa.RecordBatch, shard: Any, time_column: str
@@ -141,29 +183,31 @@ class Heartbeat:
     shards: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if sum(batch.num_rows for batch in batches):
-            yield ticks(self.shards, None)
+        walls = [_wall_ms(pa.Table.from_batches([b]))[0] for b in batches if b.num_rows]
+        if walls:
+            yield ticks(self.shards, bundles.TICK, None, walls[0])
 
 
-def ticks(shards: int, latest_ms: int | None) -> pa.RecordBatch:
-    """Return a bundle without rows for every shard.
-
-    They carry the time that moves Spark's watermark: that of the latest row of the partition.
-    """
-    moment_us = 0  # the epoch moves nothing: a watermark starts there
-    if latest_ms is not None:
-        moment_us = 1000 * min(max(latest_ms, 0), _MOST_MOMENT_MS)
+def ticks(shards: int, kind: int, latest_ms: int | None, wall_ms: int) -> pa.RecordBatch:
+    """Return a bundle without a body for every shard: the latest time of a partition's rows."""
     return pa.record_batch(
         [
             pa.array(range(shards), pa.int32()),
-            pa.array([bundles.TICK] * shards, pa.int8()),
-            pa.array([None] * shards, pa.int64()),
+            pa.array([kind] * shards, pa.int8()),
+            pa.nulls(shards, pa.int64()),
             pa.array([latest_ms] * shards, pa.int64()),
-            pa.array([None] * shards, pa.binary()),
-            pa.array([moment_us] * shards, pa.timestamp("us", "UTC")),
+            pa.array([wall_ms] * shards, pa.int64()),
+            pa.nulls(shards, pa.binary()),
         ],
         schema=BUNDLES,
     )
+
+
+def _wall_ms(table: pa.Table) -> tuple[int, pa.Table]:
+    """Take the time of the batch out of its rows; 0 where it is not asked for."""
+    if WALL not in table.column_names:
+        return 0, table
+    return table.column(WALL)[0].as_py(), table.drop_columns([WALL])
 
 
 def _bundle(shard: int, kind: int, batch: pa.RecordBatch, time_column: str | None) -> Row:
@@ -176,8 +220,8 @@ def _bundle(shard: int, kind: int, batch: pa.RecordBatch, time_column: str | Non
         "kind": kind,
         "least_ms": least_ms,
         "most_ms": most_ms,
+        "wall_ms": None,
         "body": bundles.seal(batch),
-        "moment": 0,
     }
 
 

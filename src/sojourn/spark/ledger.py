@@ -18,36 +18,49 @@ written, and names that version. What a worker finds when it is given a shard:
 So an engine that has gone astray is never used, whatever became of the batch that led it there.
 Bytes are slow to read out of Spark's state, and shards change workers often; so entries are read
 one by one, and only those that are lacking.
+
+A worker keeps engines up to a number of bytes, and those of a query only while it runs: nobody
+tells a worker that a query was stopped, so they go when it has not asked for any for some minutes.
+They are kept by the query's id, which it has from its checkpoint: started again it takes them over.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StructField,
+    StructType,
+)
 
 from sojourn.errors import SojournError
+from sojourn.spark.heads import PART_BYTES, TOKEN_BYTES, Head, head_of, parts_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
-_PART = 1 << 20
 _SMALL_LOG = 1 << 16  # bytes; replaying less costs nothing to speak of
-_TOKEN = 8
 _MOST_CACHED = 1 << 29  # bytes of engines that a worker keeps
+_SILENT_S = 600  # a query that has not asked for so long has been stopped
 
 _HEAD = StructType(
     [
         StructField("tokens", BinaryType()),
         StructField("snapshot_bytes", LongType()),
         StructField("log_bytes", LongType()),
-        StructField("now_ms", LongType()),
-        StructField("latest_ms", LongType()),
-        StructField("news_ms", LongType()),
         StructField("next_ms", LongType()),
+        StructField("names", LongType()),
+        StructField("waiting", LongType()),
+        StructField("now_ms", LongType()),
+        StructField("latest_ms", ArrayType(LongType())),
+        StructField("news_ms", ArrayType(LongType())),
     ]
 )
 _NUMBER = StructType([StructField("number", IntegerType())])
@@ -57,37 +70,49 @@ _BYTES = StructType([StructField("bytes", BinaryType())])
 class Engine(Protocol):
     """What the ledger needs of an engine."""
 
+    @property
+    def nbytes(self) -> int: ...
+
     def snapshot(self) -> bytes: ...
 
     def replay(self, entry: Any) -> None: ...
 
 
-@dataclass(slots=True)
-class Head:
-    """A shard's version and the numbers that are read even when its engine is not needed."""
+class Cache:
+    """The engines that a worker used last, by stream, stage and shard, with their tokens."""
 
-    tokens: bytes = b""  # of the snapshot, then of each entry; none: the shard is new
-    snapshot_bytes: int = 0
-    log_bytes: int = 0
-    now_ms: int | None = None
-    latest_ms: int | None = None
-    news_ms: int | None = None
-    next_ms: int | None = None
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Any, tuple[bytes, Any, int]] = OrderedDict()
+        self._asked_s: dict[Any, float] = {}  # when each stream was last seen here
 
     @property
-    def entries(self) -> int:
-        """How many the log has."""
-        return max(0, len(self.tokens) // _TOKEN - 1)
+    def nbytes(self) -> int:
+        return sum(size for _, _, size in self._kept.values())
 
-    def entries_until(self, token: bytes) -> int | None:
-        """Return how many entries an engine with this token has seen; None if it went astray."""
-        known = [self.tokens[n : n + _TOKEN] for n in range(0, len(self.tokens), _TOKEN)]
-        return known.index(token) if token in known else None
+    def take(self, place: tuple[Any, Any, int]) -> tuple[bytes, Any]:
+        """Return token and engine, which are kept no longer; none if there are none."""
+        token, engine, _ = self._kept.pop(place, (b"", None, 0))
+        return token, engine
+
+    def keep(self, place: tuple[Any, Any, int], token: bytes, engine: Engine) -> None:
+        """Keep an engine, and those used last beside it as far as there is room."""
+        self._kept[place] = (token, engine, engine.nbytes)
+        size = self.nbytes
+        while size > _MOST_CACHED and len(self._kept) > 1:
+            size -= self._kept.popitem(last=False)[1][2]
+
+    def see(self, stream: Any, now_s: float) -> None:
+        """The stream runs. Of those that have been silent for long, drop everything."""
+        self._asked_s[stream] = now_s
+        for other, asked_s in list(self._asked_s.items()):
+            if now_s - asked_s > _SILENT_S:
+                del self._asked_s[other]
+                for place in [place for place in self._kept if place[0] == other]:
+                    del self._kept[place]
 
 
-# Of this worker: the engines it used last, by stream, stage and shard. An importable module's
-# variable, so it outlives the task.
-_cached: OrderedDict[Any, tuple[bytes, Any, int]] = OrderedDict()
+# Of this worker: an importable module's variable, so it outlives the task.
+_cache = Cache()
 
 
 class Ledger:
@@ -96,12 +121,15 @@ class Ledger:
     def __init__(
         self,
         handle: StatefulProcessorHandle,
-        name: Any,
+        stream: str,
+        stage: str,
         kind: Any,
         options: dict[str, Any],
         snapshot_every: int,
     ) -> None:
-        self._name = name
+        stream = _query_id() or stream
+        self._name = (stream, stage)
+        _cache.see(stream, time.monotonic())
         self._kind = kind
         self._options = options
         self._snapshot_every = snapshot_every
@@ -112,7 +140,7 @@ class Ledger:
     def head(self) -> Head:
         """Read the head of the shard that Spark is at."""
         found = self._head.get()
-        return Head() if found is None else Head(bytes(found[0]), *found[1:])
+        return Head() if found is None else head_of(found)
 
     def engine(self, shard: int, head: Head) -> Any:
         """Return the shard's engine as of this head; the cache lets go of it until `write`."""
@@ -123,7 +151,7 @@ class Ledger:
 
     def found(self, shard: int, head: Head) -> tuple[str, Any, int]:
         """Say how the engine is come by; return it, and how many entries it has seen."""
-        token, engine, _ = _cached.pop((self._name, shard), (b"", None, 0))
+        token, engine = _cache.take((*self._name, shard))
         if not head.tokens:
             return "new", self._kind(**self._options), 0
         seen = None if engine is None else head.entries_until(token)
@@ -131,12 +159,12 @@ class Ledger:
             return "present" if seen == head.entries else "behind", engine, seen  # A, B
         if not head.snapshot_bytes:
             return "anew", self._kind(**self._options), 0  # C, before the first snapshot
-        parts = [_bytes(self._snapshot, n) for n in range(_parts(head.snapshot_bytes))]
+        parts = [_bytes(self._snapshot, n) for n in range(parts_of(head.snapshot_bytes))]
         return "anew", self._kind.restore(b"".join(parts)), 0  # C
 
     def write(self, shard: int, head: Head, engine: Any, entry: bytes) -> None:
         """Write down that the entry was applied, and the new head."""
-        token = os.urandom(_TOKEN)
+        token = os.urandom(TOKEN_BYTES)
         log_bytes = head.log_bytes + len(entry)
         # A shard's turn comes at its own time, not all in one batch.
         enough = max(_SMALL_LOG, head.snapshot_bytes) * (8 + shard % 8) // 8
@@ -146,15 +174,22 @@ class Ledger:
         else:
             self._log.updateValue((head.entries,), (entry,))
             head.log_bytes = log_bytes
-            head.tokens = (head.tokens or bytes(_TOKEN)) + token
+            head.tokens = (head.tokens or bytes(TOKEN_BYTES)) + token
         self.write_head(head)
-        _keep((self._name, shard), token, engine, head.snapshot_bytes + head.log_bytes)
+        _cache.keep((*self._name, shard), token, engine)
+
+    def begin(self, shard: int, head: Head, engine: Any) -> None:
+        """Write down a shard that begins with this engine, in a checkpoint that has none yet."""
+        head.tokens = os.urandom(TOKEN_BYTES)
+        self._write_snapshot(head, engine.snapshot())
+        self.write_head(head)
+        _cache.keep((*self._name, shard), head.tokens, engine)
 
     def _write_snapshot(self, head: Head, whole: bytes) -> None:
-        parts = _parts(len(whole))
+        parts = parts_of(len(whole))
         for n in range(parts):
-            self._snapshot.updateValue((n,), (whole[n * _PART : (n + 1) * _PART],))
-        for n in range(parts, _parts(head.snapshot_bytes)):
+            self._snapshot.updateValue((n,), (whole[n * PART_BYTES : (n + 1) * PART_BYTES],))
+        for n in range(parts, parts_of(head.snapshot_bytes)):
             self._snapshot.removeKey((n,))
         for n in range(head.entries):
             self._log.removeKey((n,))
@@ -167,10 +202,12 @@ class Ledger:
                 head.tokens,
                 head.snapshot_bytes,
                 head.log_bytes,
-                head.now_ms,
-                head.latest_ms,
-                head.news_ms,
                 head.next_ms,
+                head.names,
+                head.waiting,
+                head.pace.now_ms,
+                list(head.pace.latest_ms),
+                list(head.pace.news_ms),
             )
         )
 
@@ -185,11 +222,9 @@ def _bytes(state: MapState, number: int) -> bytes:
     return bytes(found[0])
 
 
-def _parts(size: int) -> int:
-    return -(-size // _PART)
+def _query_id() -> str | None:
+    """Return the id of the query whose task this is; None outside of one."""
+    from pyspark import TaskContext
 
-
-def _keep(place: Any, token: bytes, engine: Any, size: int) -> None:
-    _cached[place] = (token, engine, size)
-    while len(_cached) > 1 and sum(size for _, _, size in _cached.values()) > _MOST_CACHED:
-        _cached.popitem(last=False)
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty("sql.streaming.queryId")

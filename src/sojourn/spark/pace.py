@@ -1,16 +1,19 @@
 """The pace: how time goes on in a stream, the same in every shard.
 
-Time follows the rows: it stands `delay_ms` behind the latest one seen in an earlier batch. When
-rows stop coming it would stand still, and with it every timeout. With `idle="wall"` the wall clock
-takes over after `delay_ms` without a row that is news:
+Each source (operations, signals, cancels) has a clock: the latest time it has shown, less
+`delay_ms`. The stream's time follows the slowest of them, or the fastest, and never goes back. One
+that has brought nothing for `idle_after_ms` on the wall is idle and holds nobody up; when all are
+idle, time goes on with the wall clock. Slowest, delay 10 s, idle after 20 s:
 
-    latest row ·················· 100 s
-    time       ··················  90 s     (delay 10 s)
-    quiet for  5 s  ·············  90 s
-    quiet for 10 s  ·············  90 s     the wall clock takes over
-    quiet for 12 s  ·············  92 s
-    a row of 100.5 s arrives ····  92 s     it is not late; the quiet is over
-    a row of 91 s arrives ·······  92 s     it is late
+    wall   operations bring   signals bring   time
+     0 s        100 s             100 s        90 s   both clocks stand at 90 s
+     1 s        101 s                          90 s   signals are behind; nobody is late for it
+     8 s                          108 s        91 s   now operations are behind
+    22 s                                       98 s   operations are idle; signals alone count
+    31 s                                      101 s   so are signals, since 28 s; 3 s on the wall
+
+A row at or before the time that the stream had reached before its batch is late. It moves no clock,
+and does not end a silence; nor does a row from the future, which the intake has taken out.
 
 What counts as now on the wall is the time that Spark wrote down for the batch before running it, so
 a batch that runs again sees the same time. After a stop the first batch holds what has arrived
@@ -19,47 +22,72 @@ meanwhile, which is news; so time does not jump over rows that only waited for u
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEAST = -(2**63)
 
+SOURCES = ("operations", "signals", "cancels")
+_NONE: tuple[int | None, ...] = (None,) * len(SOURCES)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Whom time follows. Sources are told by their number in `SOURCES`."""
+
+    sources: tuple[int, ...]
+    delay_ms: int
+    slowest: bool
+    idle_after_ms: int | None = None  # None: nothing but rows moves time
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Where time stands; None as long as no row has been seen."""
+    """Where time and the clocks stand; None as long as no row has been seen."""
 
     now_ms: int | None = None
-    latest_ms: int | None = None  # of all rows so far
-    news_ms: int | None = None  # when, by the wall, a batch last held a row later than its time
+    latest_ms: tuple[int | None, ...] = _NONE  # of each source's rows so far
+    news_ms: tuple[int | None, ...] = _NONE  # when, on the wall, each last had a row in time
 
-    def on(
-        self,
-        batch_latest_ms: int | None,
-        *,
-        watermark_ms: int,
-        wall_ms: int,
-        delay_ms: int,
-        wall_when_idle: bool,
-    ) -> Pace:
-        """Return where time stands in this batch; `now_ms` never goes back.
+    def on(self, shown_ms: Sequence[int | None], wall_ms: int, rule: Rule) -> Pace:
+        """Return where time stands after a batch in which the sources' latest rows were these.
 
-        The batch's own rows move the time of the next batch, not that of this one.
+        Its rows are late by where time stood before, here.
         """
+        latest_ms, news_ms = list(self.latest_ms), list(self.news_ms)
+        for source in rule.sources:
+            shown = shown_ms[source]
+            if shown is not None and (self.now_ms is None or shown > self.now_ms):
+                latest_ms[source] = later(latest_ms[source], shown)
+                news_ms[source] = wall_ms
+            elif news_ms[source] is None:
+                news_ms[source] = wall_ms  # its silence begins with the stream
+        reached_ms = _reached_ms(latest_ms, news_ms, wall_ms, rule)
         now_ms = self.now_ms
-        if self.latest_ms is not None:
-            now_ms = later(now_ms, max(LEAST, self.latest_ms - delay_ms))
-        if watermark_ms > 0:  # 0 is Spark's way to say that there is none
-            now_ms = later(now_ms, watermark_ms)
-        news = batch_latest_ms is not None and (now_ms is None or batch_latest_ms > now_ms)
-        news_ms = wall_ms if news or self.news_ms is None else self.news_ms
-        if wall_when_idle and now_ms is not None and self.latest_ms is not None:
-            quiet_ms = wall_ms - news_ms - delay_ms
-            if quiet_ms > 0:
-                now_ms = max(now_ms, self.latest_ms - delay_ms + quiet_ms)
-        latest_ms = self.latest_ms
-        if batch_latest_ms is not None:
-            latest_ms = later(latest_ms, batch_latest_ms)
-        return Pace(now_ms, latest_ms, news_ms)
+        if reached_ms is not None:
+            now_ms = later(now_ms, max(LEAST, reached_ms))
+        return Pace(now_ms, tuple(latest_ms), tuple(news_ms))
+
+
+def _reached_ms(
+    latest_ms: list[int | None], news_ms: list[int | None], wall_ms: int, rule: Rule
+) -> int | None:
+    """Say what time it is by clocks and wall, whatever it was before; None if nobody can say."""
+    known = [at_ms for at_ms in latest_ms if at_ms is not None]
+    if not known:
+        return None
+    awake = list(rule.sources)
+    if rule.idle_after_ms is not None:
+        heard_ms = [at_ms for at_ms in news_ms if at_ms is not None]
+        quiet_ms = wall_ms - max(heard_ms) - rule.idle_after_ms
+        if quiet_ms > 0:
+            return max(known) - rule.delay_ms + quiet_ms
+        since_ms = wall_ms - rule.idle_after_ms
+        awake = [n for n in awake if (news := news_ms[n]) is not None and news >= since_ms]
+    clocks = [at_ms for n in awake if (at_ms := latest_ms[n]) is not None]
+    if not rule.slowest:
+        return max(known) - rule.delay_ms
+    return min(clocks) - rule.delay_ms if len(clocks) == len(awake) else None
 
 
 def later(one_ms: int | None, other_ms: int) -> int:

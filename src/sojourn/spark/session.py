@@ -84,13 +84,13 @@ def _settings(master: str, driver_memory: str, shuffle_partitions: int | None) -
         # Nobody else needs to reach us; and a laptop's own name often leads nowhere.
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if shuffle_partitions is None and master.startswith("local"):
-        shuffle_partitions = 2 * _cores(master)
+        shuffle_partitions = 2 * local_cores(master)
     if shuffle_partitions is not None:
         settings["spark.sql.shuffle.partitions"] = str(shuffle_partitions)
     return settings
 
 
-def _cores(master: str) -> int:
+def local_cores(master: str) -> int:
     """How many cores a local master asks for: local, local[4], local[4,2], local[*]."""
     asked = master.removeprefix("local").strip("[]").split(",")[0]
     if asked == "*":

@@ -1,13 +1,14 @@
 """The shards: the two stages of a stream, each a part of the engine beside its state.
 
-    bundles ─▶ KeyShards ────────────────────────▶ IdShards ─▶ outcomes, rejected
+    bundles ─▶ KeyShards ────────────────────────▶ IdShards ─▶ outcomes, rejected, what is held
                shard of the key                     shard of the id
                progress; who waits for it           operations; how they end
                the pace; who is late
 
-Every shard of the first stage gets a tick in every batch that has rows, so all of them keep the
-same pace. The first stage alone says what time it is and who is late, and the second is told: so
-both judge alike, also when a batch runs again.
+Every shard of the first stage gets ticks in every batch that has rows, so all of them keep the same
+pace. The first stage alone says what time it is and who is late, and the second is told: so both
+judge alike, also when a batch runs again. Late is what lies at or before the time at the start of
+the batch. Its rows go in, then time moves, and what has ended by then comes out in the same batch.
 """
 
 from __future__ import annotations
@@ -27,24 +28,23 @@ from sojourn.replay.progress import Progress
 from sojourn.replay.waiting import Waiting
 from sojourn.spark import bundles
 from sojourn.spark.hashing import hashes, shard_of
-from sojourn.spark.ledger import Head, Ledger
-from sojourn.spark.pace import Pace, later
+from sojourn.spark.heads import Head
+from sojourn.spark.ledger import Ledger
+from sojourn.spark.pace import SOURCES, Pace, Rule, later
 from sojourn.spark.payload import PayloadFormat
 from sojourn.spark.workers import settle
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.stateful_processor import (
-        ExpiredTimerInfo,
-        StatefulProcessorHandle,
-        TimerValues,
-    )
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
 
-NEWS_DDL = "shard int, kind byte, now_ms long, body binary"
-ENDS_DDL = "kind byte, completed long, expired long, cancelled long, rejected long, body binary"
-_News = Row("shard", "kind", "now_ms", "body")
-_Ends = Row("kind", *bundles.STATUSES, "body")
+NEWS_DDL = "shard int, kind byte, now_ms long, keys long, body binary"
+ENDS_DDL = (
+    "kind byte, completed long, expired long, cancelled long, rejected long, "
+    "keys long, ids long, operations long, time_ms long, body binary"
+)
+_News = Row("shard", "kind", "now_ms", "keys", "body")
+_Ends = Row("kind", *bundles.STATUSES, *bundles.HOLDINGS, "time_ms", "body")
 
-_MOST_TIMER_MS = 2**62
 _TIME = {
     bundles.REQUIREMENTS: "submitted_ms",
     bundles.SIGNALS: "at_ms",
@@ -52,6 +52,11 @@ _TIME = {
     bundles.CANCELS: "at_ms",
 }
 _TABLE = {bundles.SIGNALS: rows.SIGNALS, bundles.CANCELS: rows.CANCELS}
+_SOURCE = {
+    bundles.OPERATIONS: SOURCES.index(rows.OPERATIONS),
+    bundles.SIGNALS: SOURCES.index(rows.SIGNALS),
+    bundles.CANCELS: SOURCES.index(rows.CANCELS),
+}
 
 
 @dataclass(frozen=True)
@@ -60,9 +65,9 @@ class Plan:
 
     name: str  # of this start of the stream, unlike any other
     shards: int
-    delay_ms: int
-    wall_when_idle: bool
+    rule: Rule
     remember_ms: int
+    forget_keys_after_ms: int
     snapshot_every: int
     columns: bytes  # schema of what a payload carries
     order: tuple[str, ...]  # all columns of operations, as they came
@@ -80,8 +85,9 @@ class KeyShards(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         settle()
-        name = (self._plan.name, "keys")
-        self._ledger = Ledger(handle, name, Progress, {}, self._plan.snapshot_every)
+        options = {"forget_keys_after_ms": self._plan.forget_keys_after_ms}
+        every = self._plan.snapshot_every
+        self._ledger = Ledger(handle, self._plan.name, "keys", Progress, options, every)
 
     def handleInputRows(
         self, key: Any, arrived: Iterator[Row], timerValues: TimerValues
@@ -90,48 +96,62 @@ class KeyShards(StatefulProcessor):
         head = self._ledger.head()
         bodies: dict[int, list[bytes]] = {kind: [] for kind in bundles.SCHEMAS}
         least_ms: dict[int, int] = {}
-        latest_ms: int | None = None
+        shown_ms: list[int | None] = [None] * len(SOURCES)
+        wall_ms = 0
         for row in arrived:
-            if row["kind"] == bundles.TICK:
+            kind = row["kind"]
+            if row["body"] is None:  # a tick
+                wall_ms = row["wall_ms"]  # the same in all ticks of a batch
                 if row["most_ms"] is not None:
-                    latest_ms = later(latest_ms, row["most_ms"])
+                    source = _SOURCE[kind]
+                    shown_ms[source] = later(shown_ms[source], row["most_ms"])
                 continue
-            bodies[row["kind"]].append(row["body"])
+            bodies[kind].append(row["body"])
             if row["least_ms"] is not None:
-                before_ms = least_ms.get(row["kind"], row["least_ms"])
-                least_ms[row["kind"]] = min(before_ms, row["least_ms"])
-        pace = Pace(head.now_ms, head.latest_ms, head.news_ms).on(
-            latest_ms,
-            watermark_ms=timerValues.getCurrentWatermarkInMs(),
-            wall_ms=timerValues.getCurrentProcessingTimeInMs(),
-            delay_ms=self._plan.delay_ms,
-            wall_when_idle=self._plan.wall_when_idle,
-        )
-        head.now_ms, head.latest_ms, head.news_ms = pace.now_ms, pace.latest_ms, pace.news_ms
-        now_ms = pace.now_ms
-        yield _News(shard, bundles.TICK, now_ms, None)
+                least_ms[kind] = min(least_ms.get(kind, row["least_ms"]), row["least_ms"])
+        before_ms = head.pace.now_ms
         rejected = bodies[bundles.REJECTED]
         for kind, least in least_ms.items():
-            if now_ms is not None and least <= now_ms:
-                bodies[kind], late = self._in_time(kind, bodies[kind], now_ms)
+            if before_ms is not None and least <= before_ms:
+                bodies[kind], late = self._in_time(kind, bodies[kind], before_ms)
                 rejected += late
+        head.pace = head.pace.on(shown_ms, wall_ms, self._plan.rule)
+        now_ms = head.pace.now_ms
         for kind in (bundles.OPERATIONS, bundles.CANCELS, bundles.REJECTED):
             for body in bodies[kind]:
-                yield _News(shard, kind, now_ms, body)
+                yield _News(shard, kind, now_ms, None, body)
+        yield from self._apply(shard, head, bodies, before_ms)
+        yield _News(shard, bundles.TICK, now_ms, head.names, None)
+
+    def handleInitialState(self, key: Any, initialState: Row, timerValues: TimerValues) -> None:
+        engine = Progress.restore(initialState["snapshot"])
+        head = Head(next_ms=engine.sweep_ms, names=engine.keys, waiting=len(engine))
+        head.pace = Pace(
+            initialState["now_ms"], tuple(initialState["latest_ms"]), tuple(initialState["news_ms"])
+        )
+        self._ledger.begin(int(key[0]), head, engine)
+
+    def _apply(
+        self, shard: int, head: Head, bodies: dict[int, list[bytes]], before_ms: int | None
+    ) -> Iterator[Row]:
+        """Tell the engine what concerns it, or leave it alone; yield what candidates there are."""
+        now_ms = head.pace.now_ms
         requirements = bundles.joined(bundles.REQUIREMENTS, bodies[bundles.REQUIREMENTS])
         signals = bundles.joined(bundles.SIGNALS, bodies[bundles.SIGNALS])
-        if requirements is None and signals is None:
-            # Nothing for the engine; it will be told the time when there is.
+        if requirements is None and signals is None and not head.is_due(now_ms):
+            # It will be told the time when there is something for it.
             self._ledger.write_head(head)
             return
         engine = self._ledger.engine(shard, head)
-        candidates = engine.apply(requirements, signals, now_ms)
-        entry = Progress.entry(requirements, signals, now_ms)
+        candidates = engine.apply(requirements, signals, now_ms, before_ms)
+        head.next_ms = engine.sweep_ms
+        head.names, head.waiting = engine.keys, len(engine)
+        entry = Progress.entry(requirements, signals, now_ms, before_ms)
         self._ledger.write(shard, head, engine, entry)
         if candidates.num_rows:
             to = shard_of(hashes(candidates.column("id")), self._plan.shards)
             for n, part in bundles.split(candidates, to, self._plan.shards):
-                yield _News(n, bundles.CANDIDATES, now_ms, bundles.seal(part))
+                yield _News(n, bundles.CANDIDATES, now_ms, None, bundles.seal(part))
 
     def close(self) -> None:
         pass
@@ -163,10 +183,9 @@ class IdShards(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         settle()
-        self._handle = handle
         options = {"remember_ms": self._plan.remember_ms}
-        name = (self._plan.name, "ids")
-        self._ledger = Ledger(handle, name, Waiting, options, self._plan.snapshot_every)
+        every = self._plan.snapshot_every
+        self._ledger = Ledger(handle, self._plan.name, "ids", Waiting, options, every)
 
     def handleInputRows(
         self, key: Any, arrived: Iterator[Row], timerValues: TimerValues
@@ -174,22 +193,24 @@ class IdShards(StatefulProcessor):
         shard = int(key[0])
         head = self._ledger.head()
         bodies: dict[int, list[bytes]] = {kind: [] for kind in bundles.SCHEMAS}
-        now_ms = head.now_ms
+        now_ms = keys = None
         for row in arrived:
             now_ms = row["now_ms"]  # the same in all rows of a batch, and never earlier
             if row["kind"] == bundles.REJECTED:
                 yield _rejects(row["body"])
-            elif row["kind"] != bundles.TICK:
+            elif row["kind"] == bundles.TICK:
+                keys = row["keys"]
+            else:
                 bodies[row["kind"]].append(row["body"])
         yield from self._apply(shard, head, bodies, now_ms)
+        yield _Ends(bundles.HELD, 0, 0, 0, 0, keys, head.names, head.waiting, now_ms, None)
 
-    def handleExpiredTimer(
-        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
-    ) -> Iterator[Row]:
-        head = self._ledger.head()
-        watermark_ms = timerValues.getCurrentWatermarkInMs()
-        now_ms = watermark_ms if head.now_ms is None else max(head.now_ms, watermark_ms)
-        yield from self._apply(int(key[0]), head, {}, now_ms)
+    def handleInitialState(self, key: Any, initialState: Row, timerValues: TimerValues) -> None:
+        engine = Waiting.restore(initialState["snapshot"])
+        next_ms = _earlier(engine.next_ms, engine.sweep_ms)
+        head = Head(next_ms=next_ms, names=engine.ids, waiting=len(engine))
+        head.pace = Pace(initialState["now_ms"])
+        self._ledger.begin(int(key[0]), head, engine)
 
     def close(self) -> None:
         pass
@@ -197,17 +218,18 @@ class IdShards(StatefulProcessor):
     def _apply(
         self, shard: int, head: Head, bodies: dict[int, list[bytes]], now_ms: int | None
     ) -> Iterator[Row]:
-        operations = bundles.joined(bundles.OPERATIONS, bodies.get(bundles.OPERATIONS, []))
-        candidates = bundles.joined(bundles.CANDIDATES, bodies.get(bundles.CANDIDATES, []))
-        cancels = bundles.joined(bundles.CANCELS, bodies.get(bundles.CANCELS, []))
-        head.now_ms = now_ms
+        """Tell the engine what concerns it, or leave it alone; yield what has ended."""
+        operations = bundles.joined(bundles.OPERATIONS, bodies[bundles.OPERATIONS])
+        candidates = bundles.joined(bundles.CANDIDATES, bodies[bundles.CANDIDATES])
+        cancels = bundles.joined(bundles.CANCELS, bodies[bundles.CANCELS])
         nothing = operations is None and candidates is None and cancels is None
-        if nothing and (head.next_ms is None or now_ms is None or head.next_ms > now_ms):
-            self._ledger.write_head(head)
+        if nothing and not head.is_due(now_ms):
             return
         engine = self._ledger.engine(shard, head)
         outcomes, duplicates = engine.apply(operations, candidates, cancels, now_ms)
-        self._wake_at(head, engine.next_ms)
+        head.pace = Pace(now_ms)
+        head.next_ms = _earlier(engine.next_ms, engine.sweep_ms)
+        head.names, head.waiting = engine.ids, len(engine)
         entry = Waiting.entry(operations, candidates, cancels, now_ms)
         self._ledger.write(shard, head, engine, entry)
         if outcomes.num_rows:
@@ -216,36 +238,25 @@ class IdShards(StatefulProcessor):
             body = _rejected(self._plan, bundles.OPERATIONS, duplicates, rows.DUPLICATE)
             yield _rejects(body)
 
-    def _wake_at(self, head: Head, next_ms: int | None) -> None:
-        """Have one timer, at the next time that something ends.
-
-        It is what ends operations in a batch without rows, as Spark runs one when the watermark
-        has moved.
-        """
-        if next_ms is not None and head.now_ms is not None:
-            next_ms = max(next_ms, head.now_ms + 1)
-        if next_ms != head.next_ms:
-            if head.next_ms is not None:
-                self._handle.deleteTimer(_timer_ms(head.next_ms))
-            if next_ms is not None:
-                self._handle.registerTimer(_timer_ms(next_ms))
-            head.next_ms = next_ms
-
 
 def _ends(outcomes: pa.RecordBatch) -> Row:
     counted = pc.value_counts(outcomes.column("status")).to_pylist()
     counts = {count["values"]: count["counts"] for count in counted}
-    return _Ends(
-        bundles.OUTCOMES, *(counts.get(s, 0) for s in bundles.STATUSES), bundles.seal(outcomes)
-    )
+    statuses = (counts.get(status, 0) for status in bundles.STATUSES)
+    return _Ends(bundles.OUTCOMES, *statuses, *_NOTHING_HELD, bundles.seal(outcomes))
 
 
 def _rejects(body: bytes) -> Row:
-    return _Ends(bundles.REJECTED, 0, 0, 0, bundles.unseal(bundles.REJECTED, body).num_rows, body)
+    count = bundles.unseal(bundles.REJECTED, body).num_rows
+    return _Ends(bundles.REJECTED, 0, 0, 0, count, *_NOTHING_HELD, body)
 
 
-def _timer_ms(next_ms: int) -> int:
-    return min(max(next_ms, 1), _MOST_TIMER_MS)
+_NOTHING_HELD = (0, 0, 0, None)
+
+
+def _earlier(one_ms: int | None, other_ms: int | None) -> int | None:
+    known = [at_ms for at_ms in (one_ms, other_ms) if at_ms is not None]
+    return min(known, default=None)
 
 
 LATE = "late: its time is at or before the time already reached"

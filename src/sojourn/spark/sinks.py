@@ -1,28 +1,33 @@
 """Sinks: outcomes and rejected rows into folders, each batch exactly once; or into Kafka.
 
 Spark's own file sink keeps a list of the files that count, which only Spark reads: to any other
-reader a batch that was cut short and run again is there twice. Here a batch is written aside and
-then takes its place in one rename:
+reader a batch that was cut short and run again is there twice. Here a batch is written aside,
+then moved to its place, and noted as complete when all of it is there:
 
-    OUT/outcomes/batch=12/part-….parquet     whole, or not there
+    OUT/outcomes/batch=12/part-….parquet
     OUT/rejected/batch=12/part-….parquet
+    OUT/_complete/12                         written last: all of batch 12 is in its place
     OUT/_staging/                            what is being written
     OUT/_sojourn                             the query whose results these are
 
-A batch that runs again comes to the same rows, so a folder that is there already is left alone, and
-so is what a topic holds already.
+A move is one rename where the file system has such; then a batch is there whole, or not there. On
+object stores it is a copy of each file and then deletes, which a kill can cut short anywhere. So
+what is there counts for nothing without the note: a batch that runs again, and comes to the same
+rows, removes it and is written anew. What a topic holds already is left alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sojourn.errors import OutOfRange, SojournError, WrongType
-from sojourn.spark.bundles import STATUSES
+from sojourn.spark import bundles
+from sojourn.spark.bundles import HOLDINGS, STATUSES
 from sojourn.spark.folders import Folder
 from sojourn.spark.session import quiet_pyspark
-from sojourn.spark.stream import ENDS
+from sojourn.spark.stream import StreamResolution
 from sojourn.spark.topics import Topic
 
 if TYPE_CHECKING:
@@ -32,29 +37,57 @@ if TYPE_CHECKING:
 
     from sojourn.spark.stream import Ends
 
-Counts = dict[str, int]
-
 _NOTES = "sojourn-sent"
+_COMPLETE = "_complete"
+
+
+@dataclass(frozen=True)
+class StreamBatch:
+    """What a batch brought, and what the stream holds after it.
+
+    `ids` are those of operations that wait, of those that ended and are remembered, and of cancels
+    that came before their operation. `time_ms` is the stream's time; None before the first.
+    """
+
+    number: int
+    completed: int
+    expired: int
+    cancelled: int
+    rejected: int
+    keys: int
+    ids: int
+    operations: int  # that wait
+    time_ms: int | None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows it brought of each status."""
+        return {status: getattr(self, status) for status in STATUSES}
+
+
+OnBatch = Callable[[StreamBatch], None]
 
 
 def write_stream(
-    out: DataFrame,
+    out: StreamResolution,
     path: str,
     checkpoint: str,
     *,
     trigger: str | None = "1 second",
     format: str = "parquet",
-    on_batch: Callable[[int, Counts], None] | None = None,
+    on_batch: OnBatch | None = None,
 ) -> StreamingQuery:
     """Start writing what `resolve_stream` gave to PATH/outcomes and PATH/rejected; exactly once.
 
     Whoever reads the folders, with Spark or anything else, sees each batch whole or not at all, and
-    never twice, also when the driver was killed and started again with the same checkpoint. The
-    first batch is written even if it is empty, so that there are columns to read.
+    never twice, also when the driver was killed and started again with the same checkpoint. On an
+    object store a reader can see a batch while it is being moved; PATH/_complete holds a file named
+    after the last batch that is whole. The first batch is written even if it is empty, so that
+    there are columns to read.
 
     `trigger`: how often a batch is begun ("1 second", "1 minute"), or None to take what is there
-    now and stop. `format`: "parquet" or "json". `on_batch` is called after each batch with its
-    number and how many rows it had of each status.
+    now and stop. `format`: "parquet" or "json". `on_batch` is called after each batch with a
+    `StreamBatch`: how many rows it had of each status, and how much the stream holds.
     """
     if format not in ("parquet", "json"):
         raise OutOfRange(f'format must be "parquet" or "json", got {format!r}')
@@ -65,13 +98,13 @@ def write_stream(
 
 
 def write_kafka(
-    out: DataFrame,
+    out: StreamResolution,
     servers: str,
     topic: str,
     checkpoint: str,
     *,
     trigger: str | None = "1 second",
-    on_batch: Callable[[int, Counts], None] | None = None,
+    on_batch: OnBatch | None = None,
     options: dict[str, str] | None = None,
 ) -> StreamingQuery:
     """Start sending what `resolve_stream` gave to a topic.
@@ -99,14 +132,13 @@ def to_kafka(out: DataFrame) -> DataFrame:
     return out.select(F.col("id").alias("key"), F.to_json(F.struct("*")).alias("value"))
 
 
-def _ends_of(out: DataFrame, taker: str) -> Ends:
-    ends: Ends | None = getattr(out, ENDS, None)
-    if ends is None:
+def _ends_of(out: StreamResolution, taker: str) -> Ends:
+    if not isinstance(out, StreamResolution):
         raise WrongType(
-            f"{taker} takes the DataFrame that resolve_stream gave, as it is; write one that "
-            "you have changed with its own writeStream"
+            f"{taker} takes what resolve_stream gave, got {type(out).__name__}; write a DataFrame "
+            "that you have made of it with its own writeStream"
         )
-    return ends
+    return out.ends
 
 
 def _start(writer: DataStreamWriter, checkpoint: str, trigger: str | None) -> StreamingQuery:
@@ -119,7 +151,7 @@ def _start(writer: DataStreamWriter, checkpoint: str, trigger: str | None) -> St
 class _Sink:
     """Takes one batch; called by Spark in the driver."""
 
-    def __init__(self, ends: Ends, on_batch: Callable[[int, Counts], None] | None) -> None:
+    def __init__(self, ends: Ends, on_batch: OnBatch | None) -> None:
         self._ends = ends
         self._on_batch = on_batch
 
@@ -127,44 +159,54 @@ class _Sink:
         # Kept, since it is looked at more than once; in bundles that is cheap.
         kept = batch.persist()
         try:
-            counts = dict.fromkeys(STATUSES, 0)
-            for row in kept.select(*STATUSES).collect():
-                for status in STATUSES:
-                    counts[status] += row[status]
+            report = _report(kept, number)
             with quiet_pyspark():
-                self._take(kept, number, counts)
+                self._take(kept, report)
         finally:
             kept.unpersist()
         if self._on_batch is not None:
-            self._on_batch(number, counts)
+            self._on_batch(report)
 
-    def _take(self, kept: DataFrame, number: int, counts: Counts) -> None:
+    def _take(self, kept: DataFrame, report: StreamBatch) -> None:
         raise NotImplementedError
+
+
+def _report(kept: DataFrame, number: int) -> StreamBatch:
+    names = (*STATUSES, *HOLDINGS)
+    sums = dict.fromkeys(names, 0)
+    time_ms = None
+    for row in kept.select("kind", *names, "time_ms").collect():
+        for name in names:
+            sums[name] += row[name]
+        if row["kind"] == bundles.HELD:
+            time_ms = row["time_ms"]
+    return StreamBatch(number=number, time_ms=time_ms, **sums)
 
 
 class _Folders(_Sink):
     """Writes batches to folders."""
 
-    def __init__(
-        self, ends: Ends, path: str, format: str, on_batch: Callable[[int, Counts], None] | None
-    ) -> None:
+    def __init__(self, ends: Ends, path: str, format: str, on_batch: OnBatch | None) -> None:
         super().__init__(ends, on_batch)
         self._path = path.rstrip("/")
         self._format = format
 
-    def _take(self, kept: DataFrame, number: int, counts: Counts) -> None:
+    def _take(self, kept: DataFrame, report: StreamBatch) -> None:
         folder = Folder(kept.sparkSession, self._path)
         self._claim(kept, folder)
-        rejected = counts["rejected"]
-        if number == 0 or sum(counts.values()) > rejected:
-            self._put(folder, "outcomes", number, self._ends.outcomes(kept))
-        if number == 0 or rejected:
-            self._put(folder, "rejected", number, self._ends.rejected(kept))
-
-    def _put(self, folder: Folder, name: str, number: int, part: DataFrame) -> None:
-        place = f"{name}/batch={number}"
-        if folder.exists(place):
+        number = report.number
+        if folder.exists(f"{_COMPLETE}/{number}"):
             return
+        ended = report.completed + report.expired + report.cancelled
+        if number == 0 or ended:
+            self._put(folder, f"outcomes/batch={number}", self._ends.outcomes(kept))
+        if number == 0 or report.rejected:
+            self._put(folder, f"rejected/batch={number}", self._ends.rejected(kept))
+        folder.write(f"{_COMPLETE}/{number}", "")
+        folder.remove(f"{_COMPLETE}/{number - 1}")
+
+    def _put(self, folder: Folder, place: str, part: DataFrame) -> None:
+        folder.remove(place)  # what a kill may have left of it
         part.write.mode("overwrite").format(self._format).save(f"{self._path}/_staging/{place}")
         folder.move(f"_staging/{place}", place)
 
@@ -198,14 +240,15 @@ class _Sent(_Sink):
         ends: Ends,
         topic: Topic,
         checkpoint: str,
-        on_batch: Callable[[int, Counts], None] | None,
+        on_batch: OnBatch | None,
     ) -> None:
         super().__init__(ends, on_batch)
         self._topic = topic
         self._checkpoint = checkpoint
 
-    def _take(self, kept: DataFrame, number: int, counts: Counts) -> None:
-        if not any(counts.values()):
+    def _take(self, kept: DataFrame, report: StreamBatch) -> None:
+        number = report.number
+        if not any(report.counts.values()):
             return
         spark = kept.sparkSession
         folder = Folder(spark, self._checkpoint)

@@ -1,13 +1,13 @@
-"""The stream: three streaming DataFrames in, one of outcomes and rejected rows out.
+"""The stream: three streaming DataFrames in, outcomes and rejected rows out.
 
     operations ─┐  mapInArrow          transformWithState         mapInArrow
     signals ────┼─ check, lay out ─▶ KeyShards ─▶ IdShards ─▶ unpack ─▶ outcomes, rejected
     cancels ────┤  in bundles        (shards.py)
     heartbeat ──┘  (intake.py)
 
-Spark's watermark is there to run a batch when time has moved although no row has come; what is late
-and what ends is decided by the shards. Spark drops late rows in silence where it can see a column
-with a watermark, so that column stays out of the bundles.
+What time it is, what is late and what ends is decided by the shards. Spark's watermarks and timers
+have no part in it: a watermark is the latest time of all rows, so one row from the future would
+move it for ever, and Spark drops late rows in silence.
 """
 
 from __future__ import annotations
@@ -23,20 +23,26 @@ import pyarrow as pa
 from sojourn.errors import BadTable, OutOfRange, SojournError, WrongType
 from sojourn.replay import rows
 from sojourn.spark import bundles
-from sojourn.spark.intake import BUNDLES_DDL, Heartbeat, Intake
+from sojourn.spark.intake import BUNDLES_DDL, WALL, Heartbeat, Intake
+from sojourn.spark.pace import SOURCES, Rule
 from sojourn.spark.payload import PayloadFormat
 from sojourn.spark.session import quiet_pyspark
 from sojourn.spark.workers import check_workers, settle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
+
+    from sojourn.spark.checkpoints import Fork
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-ENDS = "_sojourn_ends"  # the attribute of a DataFrame that says where it comes from
 _TOLD = ("table", "reason", "row")
 _MOST_SHARDS = 4096
+_MOST_MS = 2**62
+_PARTITIONS = "spark.sql.shuffle.partitions"
+OBSERVED = "sojourn"  # what a batch's numbers are called in a query's progress
 
 STREAM_SETTINGS = {
     _PROVIDER: _ROCKSDB,
@@ -50,13 +56,22 @@ STREAM_SETTINGS = {
 }
 
 
-def stream_settings(spark: SparkSession) -> None:
-    """Give a session what streams need, where it has not been told otherwise.
+def stream_settings(spark: SparkSession, *, shards: int = 32) -> dict[str, str]:
+    """Give a session what streams need, where it has not been told otherwise; say what was set.
 
-    Before `resolve_stream`; `local_session` does it by itself.
+    Before `resolve_stream`, with the same `shards`. `local_session` does it by itself. Besides the
+    state store it is the number of tasks, `spark.sql.shuffle.partitions`: Spark's default of 200
+    makes a small stream several times slower. It becomes one task a core, and no more than there
+    are shards, since a task without a shard costs time in every batch and does nothing.
     """
-    for name, value in STREAM_SETTINGS.items():
+    _check_number("shards", shards, 1, _MOST_SHARDS)
+    _check_classic(spark)
+    cores: int = spark.sparkContext.defaultParallelism
+    wanted = STREAM_SETTINGS | {_PARTITIONS: str(min(shards, max(1, cores)))}
+    missing = {name: value for name, value in wanted.items() if not _is_set(spark, name)}
+    for name, value in missing.items():
         spark.conf.set(name, value)
+    return missing
 
 
 def resolve_stream(
@@ -67,70 +82,172 @@ def resolve_stream(
     delay_ms: int = 10_000,
     shards: int = 32,
     idle: str = "wall",
+    follow: str | None = None,
+    idle_after_ms: int | None = None,
+    ahead_ms: int = 60_000,
     remember_ms: int = 86_400_000,
+    forget_keys_after_ms: int | None = None,
     snapshot_every: int = 100,
-) -> DataFrame:
-    """Say how operations end, as they end; streaming DataFrames in, one out.
+    fork: Fork | None = None,
+) -> StreamResolution:
+    """Say how operations end, as they end; streaming DataFrames in, a handle on others out.
 
-    Its columns: `id, status, at_ms, by_key, waited_ms, submitted_ms, timeout_ms`, the extra columns
-    of operations, and `table, reason, row`, which are null unless `status` is "rejected"; then the
-    others are null.
-
-    `delay_ms`: how much later than others a row may arrive. A row that comes behind that is late
-    and rejected. An operation is told to have ended when time is past its end; time stands
-    `delay_ms` behind the latest row.
-    `shards`: into how many parts keys and ids are spread. It cannot be changed for a checkpoint.
-    `idle`: "wall" lets time go on with the wall clock when nothing has arrived for `delay_ms`;
-    "event" lets it stand until something arrives.
+    `delay_ms`: how much later than others of its source a row may arrive. Each source has a clock:
+    the latest time it has shown, less the delay. An operation is told to have ended when the
+    stream's time is past its end; a row at or before that time is late, and rejected.
+    `shards`: into how many parts keys and ids are spread. A checkpoint keeps its number; to change
+    it, go on in another checkpoint with `fork_checkpoint`.
+    `idle`: "wall" for live streams: a source that has brought nothing for `idle_after_ms` on the
+    wall (default: the delay) holds nobody up, and when all have been silent for that long, time
+    goes on with the wall clock. "event" for old rows: nothing but rows moves time.
+    `follow`: time is the clock of the "slowest" source, the default with "wall", so that a backlog
+    in one makes nobody late; or of the "fastest", the default with "event", where a source may
+    simply have ended.
+    `ahead_ms`: with "wall", a row more than this beyond the wall clock when it arrives is from the
+    future, and rejected.
     `remember_ms`: for how long, in the time of the rows, an id that ended is known, so that a
     second operation under it is rejected.
+    `forget_keys_after_ms`: a key is forgotten when it had neither news nor anyone waiting for so
+    long, in the time of the rows; an operation that comes after that sees no progress on it.
+    Default: `remember_ms`.
     `snapshot_every`: the most batches between two snapshots of a shard's state.
+    `fork`: what `fork_checkpoint` gave: begin with the state of another checkpoint.
     """
     spark = operations.sparkSession
-    _check_number("delay_ms", delay_ms, 0, 2**62)
+    idle_after_ms = delay_ms if idle_after_ms is None else idle_after_ms
+    forget_ms = remember_ms if forget_keys_after_ms is None else forget_keys_after_ms
+    _check_number("delay_ms", delay_ms, 0, _MOST_MS)
     _check_number("shards", shards, 1, _MOST_SHARDS)
-    _check_number("remember_ms", remember_ms, 0, 2**62)
+    _check_number("idle_after_ms", idle_after_ms, 0, _MOST_MS)
+    _check_number("ahead_ms", ahead_ms, 0, _MOST_MS)
+    _check_number("remember_ms", remember_ms, 0, _MOST_MS)
+    _check_number("forget_keys_after_ms", forget_ms, 0, _MOST_MS)
     _check_number("snapshot_every", snapshot_every, 1, 2**31 - 1)
     if idle not in ("wall", "event"):
         raise OutOfRange(f'idle must be "wall" or "event", got {idle!r}')
+    if follow not in (None, "slowest", "fastest"):
+        raise OutOfRange(f'follow must be "slowest" or "fastest", got {follow!r}')
     for name, frame in ((rows.OPERATIONS, operations), (rows.SIGNALS, signals)):
         _check_streaming(name, frame)
     if cancels is not None:
         _check_streaming(rows.CANCELS, cancels)
+    _check_classic(spark)
     _check_session(spark, shards)
+    from sojourn.spark.checkpoints import IDS, KEYS
     from sojourn.spark.shards import ENDS_DDL, NEWS_DDL, IdShards, KeyShards, Plan
 
     columns = _carried(operations)
     sealed = columns.serialize().to_pybytes()
     _look_over(operations, signals, cancels)
     check_workers(spark)
+    tables = {rows.OPERATIONS: operations, rows.SIGNALS: signals}
+    if cancels is not None:
+        tables[rows.CANCELS] = cancels
+    on_wall = idle == "wall"
     plan = Plan(
         name=uuid.uuid4().hex,
         shards=shards,
-        delay_ms=delay_ms,
-        wall_when_idle=idle == "wall",
+        rule=Rule(
+            sources=tuple(n for n, name in enumerate(SOURCES) if name in tables),
+            delay_ms=delay_ms,
+            slowest=follow == "slowest" or (follow is None and on_wall),
+            idle_after_ms=idle_after_ms if on_wall else None,
+        ),
         remember_ms=remember_ms,
+        forget_keys_after_ms=forget_ms,
         snapshot_every=snapshot_every,
         columns=sealed,
         order=_in_order(operations.columns),
     )
     with quiet_pyspark():
-        taken = operations.mapInArrow(Intake(rows.OPERATIONS, shards, sealed), BUNDLES_DDL)
-        taken = taken.union(signals.mapInArrow(Intake(rows.SIGNALS, shards), BUNDLES_DDL))
-        if cancels is not None:
-            taken = taken.union(cancels.mapInArrow(Intake(rows.CANCELS, shards), BUNDLES_DDL))
-        if idle == "wall":
+        taken = None
+        for name, frame in tables.items():
+            carried = sealed if name == rows.OPERATIONS else b""
+            take = Intake(name, shards, carried, ahead_ms if on_wall else None)
+            frame = _with_wall(frame) if on_wall else frame
+            part = frame.mapInArrow(take, BUNDLES_DDL)
+            taken = part if taken is None else taken.union(part)
+        assert taken is not None
+        if on_wall:
             beats = spark.readStream.format("rate").option("rowsPerSecond", 1)
-            beat = beats.option("numPartitions", 1).load()
+            beat = _with_wall(beats.option("numPartitions", 1).load())
             taken = taken.union(beat.mapInArrow(Heartbeat(shards), BUNDLES_DDL))
-        told = taken.withWatermark("moment", f"{delay_ms} milliseconds").drop("moment")
-        news = told.groupBy("shard").transformWithState(
-            KeyShards(plan), NEWS_DDL, "Append", "EventTime"
+        first, second = (
+            None if fork is None else fork.initial(stage, shards, option)
+            for stage, option in ((KEYS, forget_ms), (IDS, remember_ms))
+        )
+        news = taken.groupBy("shard").transformWithState(
+            KeyShards(plan), NEWS_DDL, "Append", "None", first
         )
         ends = news.groupBy("shard").transformWithState(
-            IdShards(plan), ENDS_DDL, "Append", "EventTime"
+            IdShards(plan), ENDS_DDL, "Append", "None", second
         )
-        return Ends(ends, sealed, operations.schema).unpacked()
+        return StreamResolution(Ends(_observed(ends), sealed, operations.schema))
+
+
+def _with_wall(frame: DataFrame) -> DataFrame:
+    """Return the rows with the time of their batch beside them, as Spark has written it down."""
+    from pyspark.sql import functions as F
+
+    return frame.withColumn(WALL, F.unix_millis(F.current_timestamp()))
+
+
+def _observed(ends: DataFrame) -> DataFrame:
+    """Have each batch's numbers in the query's progress, whatever sink it has."""
+    from pyspark.sql import functions as F
+
+    names = (*bundles.STATUSES, *bundles.HOLDINGS)
+    sums = [F.sum(name).alias(name) for name in names]
+    return ends.observe(OBSERVED, *sums, F.max("time_ms").alias("time_ms"))
+
+
+class StreamResolution:
+    """How the operations of a stream end; what `resolve_stream` gives.
+
+    `outcomes`: id, status, at_ms, by_key, waited_ms, submitted_ms, timeout_ms and the extra columns
+    of operations.
+    `rejected`: table, reason and row, as JSON.
+    `rows`: both in one; `status` is "rejected" for rejected rows, and what is not theirs is null.
+
+    All three are streaming DataFrames, and a query over one of them runs the whole stream: to have
+    outcomes and rejected rows of one run use `write`, `write_kafka`, or a sink of your own over
+    `rows`. Numbers of each batch are in the query's progress, under `observedMetrics["sojourn"]`.
+    """
+
+    def __init__(self, ends: Ends) -> None:
+        self.ends = ends
+
+    @property
+    def rows(self) -> DataFrame:
+        """Outcomes and rejected rows, as rows of one kind."""
+        with quiet_pyspark():
+            return self.ends.rows(self.ends.bundles)
+
+    @property
+    def outcomes(self) -> DataFrame:
+        """How operations ended."""
+        with quiet_pyspark():
+            return self.ends.outcomes(self.ends.bundles)
+
+    @property
+    def rejected(self) -> DataFrame:
+        """Rows that mean nothing, came late or from the future."""
+        with quiet_pyspark():
+            return self.ends.rejected(self.ends.bundles)
+
+    def write(self, path: str, checkpoint: str, **options: Any) -> StreamingQuery:
+        """Start writing to folders; see `write_stream`."""
+        from sojourn.spark.sinks import write_stream
+
+        return write_stream(self, path, checkpoint, **options)
+
+    def write_kafka(
+        self, servers: str, topic: str, checkpoint: str, **options: Any
+    ) -> StreamingQuery:
+        """Start sending to a topic; see `write_kafka`."""
+        from sojourn.spark.sinks import write_kafka
+
+        return write_kafka(self, servers, topic, checkpoint, **options)
 
 
 @dataclass(frozen=True)
@@ -140,13 +257,6 @@ class Ends:
     bundles: DataFrame
     columns: bytes
     operations: StructType  # as they came
-
-    def unpacked(self) -> DataFrame:
-        """Return outcomes and rejected rows as rows of one kind."""
-        frame = self.rows(self.bundles)
-        # `write_stream` writes each to its own place, and would have to take them apart again.
-        setattr(frame, ENDS, self)
-        return frame
 
     def rows(self, batch: DataFrame) -> DataFrame:
         """Return outcomes and rejected rows of a batch of the bundles."""
@@ -218,7 +328,8 @@ def _opened(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordB
     for batch in batches:
         kinds, bodies = batch.column("kind").to_pylist(), batch.column("body").to_pylist()
         for kind, body in zip(kinds, bodies, strict=True):
-            yield kind, bundles.unseal(kind, body)
+            if body is not None:
+                yield kind, bundles.unseal(kind, body)
 
 
 def _ended(found: pa.RecordBatch, form: PayloadFormat) -> pa.RecordBatch:
@@ -293,6 +404,22 @@ def _check_number(name: str, value: Any, least: int, most: int) -> None:
         raise OutOfRange(f"{name} must be from {least} to {most}, got {value}")
 
 
+def _is_set(spark: SparkSession, name: str) -> bool:
+    """Say whether somebody has set it, to whatever value; defaults do not count."""
+    session: Any = spark
+    return bool(session._jsparkSession.sessionState().conf().contains(name))
+
+
+def _check_classic(spark: SparkSession) -> None:
+    """Refuse Spark Connect: its sinks run our code on the server, away from session and folders."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise SojournError(
+            "streams do not run over Spark Connect, and this session is one of it; start a session "
+            "with a master (SparkSession.builder.master(…), or spark-submit). "
+            "sojourn.spark.resolve, for whole DataFrames, does run over Spark Connect"
+        )
+
+
 def _check_session(spark: SparkSession, shards: int) -> None:
     provider = spark.conf.get(_PROVIDER)
     if provider != _ROCKSDB:
@@ -300,10 +427,11 @@ def _check_session(spark: SparkSession, shards: int) -> None:
             f"streams keep their state in RocksDB, and this session is set to {provider}; call "
             f"sojourn.spark.stream_settings(spark), or set {_PROVIDER} to {_ROCKSDB}"
         )
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 0)
+    partitions = int(spark.conf.get(_PARTITIONS) or 0)
     if partitions > shards:
         warnings.warn(
-            f"spark.sql.shuffle.partitions is {partitions} for {shards} shards: most tasks will "
-            f"have nothing to do, and each costs time in every batch; set it to {shards} or fewer",
+            f"{_PARTITIONS} is {partitions} for {shards} shards: most tasks will "
+            f"have nothing to do, and each costs time in every batch; set it to {shards} or fewer, "
+            f"or call sojourn.spark.stream_settings(spark, shards={shards}) before it is set",
             stacklevel=3,
         )
