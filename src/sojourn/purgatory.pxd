@@ -91,6 +91,9 @@ cdef class Purgatory(Keeper):
 
     cdef object _sj_drop(self, object why)
     cdef object _sj_drop_all(self)
+    @cython.locals(before="long long")
+    cdef int _sj_forget_all(self) except -1
+
     cdef int _sj_bury(self) except -1
 
     cdef long long _sj_admit(self, DelayedOperation operation, object future) except -1

@@ -485,6 +485,8 @@ class Purgatory(Keeper):
         if self._sj_auditor is not None:
             self._sj_auditor.cancel()
         dropped = self._sj_drop(Closed(f"purgatory {self.name!r} was closed"))
+        if self._sj_forget_after_us >= 0:
+            self._sj_forget_all()
         if self._sj_owns_timer:
             self.timer.close()
         return dropped
@@ -739,6 +741,14 @@ class Purgatory(Keeper):
 
     def _sj_drop_all(self) -> None:
         self._sj_drop(Cancelled(f"purgatory {self.name!r} was dropped without close()"))
+
+    def _sj_forget_all(self) -> None:
+        """Forget the keys that nobody waits on: their places hold them, and would for ever."""
+        before = -1
+        while before != self._sj_progress.known_keys():
+            before = self._sj_progress.known_keys()
+            self._sj_forget(_MOST)
+            self._sj_bury()
 
     def _sj_bury(self) -> None:
         """Drop the keys that went, which may run code of the user's: so outside any step."""

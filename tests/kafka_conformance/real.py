@@ -25,6 +25,9 @@ _CLUSTER_ID = "c29qb3Vybi1rYWZrYS0wMQ"
 _READY_S = 120.0
 _CONTROLLER = 100
 
+#: Who can log in to brokers with `sasl.enabled.mechanisms`.
+USERS = {"alice": "alice-secret", "bob": "bob-secret"}
+
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>none</groupId><artifactId>none</artifactId><version>1</version><packaging>pom</packaging>
 <dependencies><dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId>
@@ -66,9 +69,15 @@ class RealCluster:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         (ROOT / "clusters").mkdir(exist_ok=True)
         self.directory = Path(tempfile.mkdtemp(prefix=f"{version}-", dir=ROOT / "clusters"))
-        ports = _free_ports(brokers + 1)
+        ports = _free_ports(2 * brokers + 1)
         self.controller_port = ports[0]
-        self.ports = dict(zip(self.brokers, ports[1:], strict=True))
+        self.ports = dict(zip(self.brokers, ports[1 : brokers + 1], strict=True))
+        self._mechanisms = [
+            one for one in config.get("sasl.enabled.mechanisms", "").split(",") if one
+        ]
+        # With SASL brokers have a second listener, for each other and for us to see them start.
+        plain = ports[brokers + 1 :] if self._mechanisms else ports[1 : brokers + 1]
+        self._plain_ports = dict(zip(self.brokers, plain, strict=True))
         try:
             nodes = self.brokers if brokers == 1 else [_CONTROLLER, *self.brokers]
             for node in nodes:
@@ -86,7 +95,10 @@ class RealCluster:
         roles = "broker,controller" if alone else "controller" if node == quorum else "broker"
         listeners = []
         if "broker" in roles:
-            listeners.append(f"PLAINTEXT://127.0.0.1:{self.ports[node]}")
+            listeners.append(f"PLAINTEXT://127.0.0.1:{self._plain_ports[node]}")
+            if self._mechanisms:
+                listeners.append(f"SASL_PLAINTEXT://127.0.0.1:{self.ports[node]}")
+                config = {**config, **self._sasl_properties()}
         if node == quorum:
             listeners.append(f"CONTROLLER://127.0.0.1:{controller_port}")
         values = {
@@ -102,8 +114,28 @@ class RealCluster:
         path.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
         return path
 
+    def _sasl_properties(self) -> dict[str, str]:
+        modules = "org.apache.kafka.common.security"
+        users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
+        found = {
+            "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,"
+            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+        }
+        for mechanism in self._mechanisms:
+            module = f"{modules}.scram.ScramLoginModule required;"
+            if mechanism == "PLAIN":
+                module = f"{modules}.plain.PlainLoginModule required {users};"
+            name = f"listener.name.sasl_plaintext.{mechanism.lower()}.sasl.jaas.config"
+            found[name] = module
+        return found
+
     def _format(self, node: int, properties: Path) -> None:
         command = self._java("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID)
+        for mechanism in self._mechanisms:
+            if mechanism.startswith("SCRAM"):
+                for name, password in USERS.items():
+                    command += ["--add-scram", f"{mechanism}=[name={name},password={password}]"]
         done = subprocess.run(
             [*command, "-c", str(properties)], capture_output=True, text=True, check=False
         )
@@ -147,7 +179,7 @@ class RealCluster:
 
     def _knows_all(self, broker: int) -> bool:
         try:
-            with contextlib.closing(Exchange("127.0.0.1", self.ports[broker])) as exchange:
+            with contextlib.closing(Exchange("127.0.0.1", self._plain_ports[broker])) as exchange:
                 answer = exchange.ask("metadata", 9, topics=[])
         except OSError:
             return False

@@ -17,7 +17,7 @@ from typing import Any
 
 from kafka_conformance.exchange import CLOSED, Exchange
 from kafka_conformance.normal import Normal
-from kafka_conformance.real import RealCluster
+from kafka_conformance.real import USERS, RealCluster
 from kafka_conformance.recording import Answer
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
@@ -31,6 +31,9 @@ CONFIG = {
     "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
+
+#: A scenario with this in its config has brokers that know two users, by three mechanisms.
+SASL = {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"}
 
 _PATIENCE_S = 30.0
 
@@ -240,7 +243,14 @@ class Ours(World):
 
     def __init__(self, scenario: str, brokers: int, config: Mapping[str, str]) -> None:
         self.clock = ManualClock()
-        self.cluster = Cluster(brokers, clock=self.clock, config=CONFIG | dict(config))
+        has_users = SASL.items() <= config.items()
+        self.cluster = Cluster(
+            brokers,
+            clock=self.clock,
+            config=CONFIG | dict(config),
+            security="SASL_PLAINTEXT" if has_users else "PLAINTEXT",
+            users=USERS if has_users else None,
+        )
         places = {}
         for broker in self.cluster.brokers:
             places[str(broker.port)] = f"port-{broker.id}"

@@ -88,13 +88,20 @@ class FaultedRequest:
         return True
 
     def later(self, ms: int, step: Callable[[], object]) -> None:
-        """Do this after a while, unless the client has gone by then."""
-        try:
-            task = self._broker.cluster.timer.call_later(ms, step)
-        except Closed:
-            self._connection.close_soon()
-        else:
-            self._connection.on_hang_up(task.cancel)
+        """Do this after a while, with the agenda held, unless the client has gone by then."""
+        cluster = self._broker.cluster
+
+        def run() -> None:
+            with cluster.agenda:
+                step()
+
+        with cluster.agenda:  # so that the step cannot come before what is to stop it
+            try:
+                task = cluster.timer.call_later(ms, run)
+            except Closed:
+                self._connection.close_soon()
+            else:
+                self._connection.on_hang_up(task.cancel)
 
     def _go_on(self) -> None:
         if self.is_dropped or not self._broker.is_alive:
