@@ -45,6 +45,7 @@ class Authentication:
         self._mechanism_asked = ""
         self._has_asked_versions = False
         self._since_ms = 0
+        self._again_ms: int | None = None  # when it last began to log in again
 
     @property
     def is_done(self) -> bool:
@@ -71,25 +72,29 @@ class Authentication:
         """Whether a handshake is in order: the first one, or one that goes on with a session."""
         if not self.is_done:
             return self._exchange is None
-        return bool(self._session_ms) and now_ms - self._since_ms >= _REAUTHENTICATE_AFTER_MS
+        if not self._session_ms:
+            return False
+        return self._again_ms is None or now_ms - self._again_ms >= _REAUTHENTICATE_AFTER_MS
 
-    def begin(self, mechanism: str) -> bool:
+    def begin(self, mechanism: str, now_ms: int) -> bool:
         """Agree on a mechanism, if it is one of ours."""
         if mechanism not in self._mechanisms:
             return False
+        if self.is_done:
+            self._again_ms = now_ms
         self._mechanism_asked = mechanism
         self._exchange = exchange(mechanism, self._users)
         return True
+
+    @property
+    def changes_mechanism(self) -> bool:
+        """Whether a client that logs in again does so in another way; it may not."""
+        return bool(self.mechanism) and self._mechanism_asked != self.mechanism
 
     def take(self, token: bytes, now_ms: int) -> tuple[bytes, int]:
         """What to say to the token, and how long the session lasts; or NotAuthenticated."""
         if self._exchange is None:
             raise NotAuthenticated
-        if self.mechanism and self._mechanism_asked != self.mechanism:
-            raise NotAuthenticated(
-                f"SASL mechanism '{self._mechanism_asked}' requested by client is not supported "
-                f"for re-authentication of mechanism '{self.mechanism}'"
-            )
         try:
             answer = self._exchange.answer(token)
         except NotAuthenticated as error:
@@ -184,7 +189,7 @@ def handshake(request: Any, reply: Reply, context: Context) -> None:
     if state is None or not state.can_begin(cluster.now_ms()):
         reply({"error_code": ErrorCode.illegal_sasl_state, "mechanisms": []})
         return
-    if not state.begin(request.mechanism):
+    if not state.begin(request.mechanism, cluster.now_ms()):
         error = ErrorCode.unsupported_sasl_mechanism
         reply.last({"error_code": error, "mechanisms": state.mechanisms})
         return
@@ -206,6 +211,10 @@ def authenticate(request: Any, reply: Reply, context: Context) -> None:
             }
         )
         return
+    if state.changes_mechanism:
+        _say_failed(context, NotAuthenticated("another mechanism than the first time"))
+        reply.hang_up()  # as Kafka does
+        return
     try:
         token, session_ms = state.take(request.auth_bytes, context.broker.cluster.now_ms())
     except NotAuthenticated as error:
@@ -218,7 +227,7 @@ def authenticate(request: Any, reply: Reply, context: Context) -> None:
             }
         )
     else:
-        reply({"auth_bytes": token, "session_lifetime": session_ms})
+        reply({"error_message": "", "auth_bytes": token, "session_lifetime": session_ms})
 
 
 def _take_bare(token: bytes, state: Authentication, context: Context) -> None:

@@ -109,9 +109,9 @@ class Plain:
 
     def answer(self, token: bytes) -> bytes:
         parts = token.decode(errors="replace").split("\0")
-        claimed, user, password = (*parts, "", "", "")[:3]
-        if not user or not password:
+        if len(parts) != 3 or not all(parts[1:]):
             raise NotAuthenticated
+        claimed, user, password = parts
         known = self._users.get(user)
         if known is None or not hmac.compare_digest(known.encode(), password.encode()):
             raise NotAuthenticated("Authentication failed: Invalid username or password")
