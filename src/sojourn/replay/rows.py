@@ -327,7 +327,8 @@ def reject(table: Any, name: str, numbers: Integers, reasons: str | list[str]) -
     table = table.drop_columns([n for n in (CORRUPT, CORRUPT_REASON) if n in table.column_names])
     try:
         texts = row_texts(table.take(pa.array(numbers)))
-    except pa.ArrowNotImplementedError:  # Arrow cannot take rows of every type
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        # Arrow cannot take rows of every type, nor out of chunks with more than 2 GiB of text.
         texts = [text for n in numbers.tolist() for text in row_texts(table.slice(n, 1))]
     if lines is not None and lines.null_count < len(lines):
         whole = lines.take(pa.array(numbers)).to_pylist()
@@ -476,8 +477,6 @@ def as_text(column: pa.ChunkedArray, what: str) -> pa.Array:
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type)
         kind = column.type
     plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_string(kind):
-        return _one_piece(column)
     if _is_binary(plain):
         return _text_of_bytes(column.cast(plain) if plain != kind else column)
     if not (
@@ -490,7 +489,7 @@ def as_text(column: pa.ChunkedArray, what: str) -> pa.Array:
     ):
         raise BadTable(f"{what} must be text, integers or bytes, found {kind}; cast it to text")
     try:
-        return _one_piece(column.cast(pa.string()))
+        return _one_piece(column if pa.types.is_string(kind) else column.cast(pa.string()))
     except pa.ArrowInvalid:  # more than 2 GiB of text
         return _one_piece(column.cast(pa.large_string()))
 

@@ -171,6 +171,9 @@ def _cut(column: Any, start: int, count: int, kind: pa.DataType) -> pa.Array:
         ]
         return pa.StructArray.from_arrays(parts, fields=list(kind))
     if piece.type != kind:
+        if pa.types.is_large_string(piece.type):
+            # Arrow goes by where in the whole column the piece is, so it has to be a copy.
+            piece = piece.take(pa.array(np.arange(count)))
         piece = piece.cast(kind)
     if isinstance(piece, pa.ChunkedArray):
         piece = piece.chunk(0) if piece.num_chunks == 1 else pa.concat_arrays(piece.chunks)

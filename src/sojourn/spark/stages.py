@@ -223,6 +223,8 @@ def without_duplicates(table: pa.Table) -> tuple[rows.CleanOperations, pa.Table]
     """Of operations that were checked before, those that stay, and the others as rejected."""
     wanted = rows.check_operations(table)
     first = rows.first_of_duplicates(wanted.ids, wanted.submitted_ms, threads=1)
+    if first.all():
+        return wanted, rows.REJECTED.empty_table()
     duplicates = rows.reject(table, rows.OPERATIONS, wanted.numbers[~first], rows.DUPLICATE)
     return wanted.keep(first), duplicates
 
