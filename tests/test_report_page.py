@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
-import subprocess
-from html.parser import HTMLParser
+from collections.abc import Iterator
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
+import naive_advice
 import pyarrow as pa
 import pytest
-from report_rows import Row, outcome, random_rows, stays, table
+from report_reading import Element, read_page
+from report_rows import Row, outcome, random_rows, simulated, stays, table
 
 from sojourn import report, sample
 from sojourn.report.style import DARK, LIGHT
@@ -20,39 +22,17 @@ from sojourn.report.svg import Scale, count_ticks, duration_ticks, moment_ticks
 from sojourn.report.units import count, duration, moment, share
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
-VOID = {"meta", "link", "br"}
-
-
-class Reader(HTMLParser):
-    """Checks that elements are closed in order; keeps what a reader without the script sees."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.said: list[str] = []
-        self.addresses: list[str] = []
-        self.feed(page)
-        self.close()
-        assert self.open == []
-        self.text = " ".join("".join(self.said).replace("\u00a0", " ").split())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in VOID:
-            self.open.append(tag)
-        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
-        if tag in ("td", "th", "div", "p", "li", "dd", "text"):
-            self.said.append(" ")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] not in ("script", "style"):
-            self.said.append(data)
 
 
 def page_of(rows: list[Row], **options: Any) -> str:
     return report.page(report.count(stays(rows, **options)))
+
+
+def addresses(element: Element) -> list[str]:
+    """Everything that the page refers to."""
+    found = [value for name, value in element.attributes.items() if name in ("src", "href")]
+    inside = [child for child in element.children if isinstance(child, Element)]
+    return found + [address for child in inside for address in addresses(child)]
 
 
 CASES = {
@@ -74,10 +54,9 @@ CASES = {
 @pytest.mark.parametrize("class_column", [None, "class"])
 def test_every_page_is_whole_and_free_of_nonsense(case: str, class_column: str | None) -> None:
     page = page_of(CASES[case], class_column=class_column)
-    reader = Reader(page)
     drawn = page.split("<style>")[0] + page.split("</style>")[1].split("<script>")[0]
     assert not re.search(r"\b(nan|NaN|inf|None|Infinity)\b", drawn)
-    assert f"{count(len(CASES[case]))} operation" in reader.text
+    assert f"{count(len(CASES[case]))} operation" in read_page(page).text
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -95,7 +74,7 @@ def test_nothing_is_drawn_outside_its_picture(case: str) -> None:
 
 def test_a_page_asks_nobody_for_anything() -> None:
     page = page_of(random_rows(1), class_column="class")
-    assert [address for address in Reader(page).addresses if address != "data:,"] == []
+    assert set(addresses(read_page(page))) == {"data:,"}
     assert "default-src 'none'" in page
     assert not re.search(r"https?://|@import|url\(", page)
 
@@ -108,7 +87,7 @@ def test_what_people_wrote_stays_text() -> None:
     page = report.page(report.count(tables))
     assert page.count("<script>") == 1
     assert "<b>" not in page
-    assert Reader(page).text.count(evil) >= 3
+    assert read_page(page).text.count(evil) >= 3
 
 
 def test_the_page_says_in_words_what_it_counts_and_what_it_leaves_out() -> None:
@@ -119,19 +98,19 @@ def test_the_page_says_in_words_what_it_counts_and_what_it_leaves_out() -> None:
         outcome(4, "cancelled", 0, 10, None),
         outcome(5, "cancelled", 0, 10, 20),
     ]
-    said = Reader(page_of(rows)).text
+    said = read_page(page_of(rows)).text
     assert "5 operations: 20.0 % completed, 40.0 % ran out of time" in said
-    assert "the 3 operations whose condition held at some time" in said
-    assert "Never could complete: 1 operations" in said
-    assert "Left out: 1 operations that were cancelled" in said
+    assert "Counted: 3 operations of 5. 2 got their event." in said
+    assert "Not counted: 2 operations that were cancelled." in said
+    assert "Whether the others ever get theirs, nobody knows." in said
     assert "present timeout 30 s" in said
 
 
 def test_a_timeout_that_is_too_tight_or_too_long_is_called_so() -> None:
-    tight = [outcome(n, "completed", 0, n) for n in range(90)]
+    tight = [outcome(n, "completed", 0, n, timeout_ms=100) for n in range(90)]
     tight += [outcome(n, "expired", 0, 100, 60_000) for n in range(10)]
     assert "▲ too tight" in page_of(tight)
-    long = [outcome(n, "completed", 0, n) for n in range(90)] + [outcome(99, "expired", 0, 10**6)]
+    long = [outcome(n, "completed", 0, 1 + n % 90, timeout_ms=10**6) for n in range(9_000)]
     assert "▼ longer than needed" in page_of(long)
 
 
@@ -144,7 +123,7 @@ def test_rejected_rows_are_listed_by_reason() -> None:
         }
     )
     tables = report.Stays.of_tables(table([outcome(1, "completed", 0, 5)]), None, rejected)
-    said = Reader(report.page(report.count(tables))).text
+    said = read_page(report.page(report.count(tables))).text
     assert "id is null operations 2 key is null signals 1" in said
     assert "3 operations" in said
 
@@ -243,35 +222,170 @@ def test_ticks_of_time_keep_their_distance() -> None:
         assert all(b - a >= 59 for a, b in pairwise(places))
 
 
+# Two reports side by side.
+
+
+def compared(rows: list[Row], others: list[Row], **options: Any) -> Element:
+    counted = [report.count(stays(each, **options)) for each in (rows, others)]
+    return read_page(report.comparison(counted[0], counted[1], ("last week", "this week")))
+
+
+def test_two_reports_stand_side_by_side() -> None:
+    before = [outcome(n, "completed", 0, 1_000, timeout_ms=60_000) for n in range(70)]
+    before += [outcome(n, "expired", 0, 60_000, 90_000) for n in range(70, 100)]
+    after = [outcome(n, "completed", 0, 1_000, timeout_ms=100_000) for n in range(70)]
+    after += [outcome(n, "completed", 0, 90_000, timeout_ms=100_000) for n in range(70, 99)]
+    after += [outcome(99, "expired", 0, 100_000)]
+    page = compared(before, after)
+    assert page.one("h1").text == (
+        "30.0 % of 100 operations expired in last week, 1.0 % of 100 operations expired in "
+        "this week"
+    )
+    totals = {row[0]: row[1:] for row in page.one("div", "totals").rows}
+    assert totals["operations"] == ["100 100 %", "100 100 %", "0"]
+    assert totals["completed"] == ["70 70.0 %", "99 99.0 %", "+29"]
+    assert totals["expired"] == ["30 30.0 %", "1 1.0 %", "−29"]
+    assert totals["completed, p99 of the wait"] == ["1 s", "1 min 30 s", "+1 min 29 s"]
+    old, new = page.one("div", "advice").rows
+    assert old[:4] == ["all operations last week", "100", "30.0 % 30", "30.0 % 30"]
+    assert new[:4] == ["all operations this week", "100", "1.0 % 1", "0 % 0"]
+    assert old[4] == "1 min ▲ too tight"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_comparison_is_whole_and_free_of_nonsense(case: str) -> None:
+    page = compared(CASES[case], CASES["random 3"], class_column="class")
+    assert not re.search(r"\b(nan|NaN|inf|None|Infinity)\b", page.text)
+
+
+def test_a_class_that_only_one_of_them_has_is_said_to_be_missing() -> None:
+    rows = [outcome(n, "completed", 0, 5, kind="order") for n in range(9)]
+    others = [outcome(n, "completed", 0, 5, kind="refund") for n in range(9)]
+    lines = compared(rows, others, class_column="class").one("div", "advice").rows
+    assert ["order this week", *["–"] * 7] in lines
+    assert ["refund last week", *["–"] * 7] in lines
+
+
 # In a browser.
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to look at the page with")
-def test_a_browser_draws_the_page_and_its_script_runs_without_errors(tmp_path: Path) -> None:
-    assert CHROMIUM is not None
-    path = tmp_path / "report.html"
-    # A page that fails says so in its title; what would go out to the network is an error too.
-    watch = (
-        "<script>const wrong=[];"
-        "addEventListener('error',event=>wrong.push(event.message||'load'),true);"
-        "addEventListener('securitypolicyviolation',event=>wrong.push(event.blockedURI));"
-        "addEventListener('load',()=>{"
-        "const svg=document.querySelector('.cards svg[data-read]'),box=svg.getBoundingClientRect();"
-        "svg.dispatchEvent(new PointerEvent('pointermove',{clientX:box.left+box.width*.6}));"
-        "const read=svg.closest('figure').querySelector('.read').textContent;"
-        "const wide=document.documentElement.scrollWidth>innerWidth?' too wide':'';"
-        "document.title='wrong: '+wrong.join()+'; read: '+read+wide})</script>"
+class Browser:
+    """Opens pages, with a finger and a keyboard; whatever goes wrong on a page is an error."""
+
+    def __init__(self, context: Any) -> None:
+        self.page = context.new_page()
+        self.wrong: list[str] = []
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("console", lambda said: self.wrong.append(said.text))
+        self.page.on("request", lambda request: self._note(request.url))
+
+    def _note(self, url: str) -> None:
+        if not url.startswith(("file:", "data:")):
+            self.wrong.append(url)
+
+    def open(self, page: str, path: Path) -> None:
+        path.write_text(page, encoding="utf-8")
+        self.page.goto(path.as_uri())
+
+    def text(self, selector: str) -> str:
+        return " ".join(self.page.locator(selector).first.inner_text().split())
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium here to look at the page with")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def phone(chromium: Any) -> Iterator[Browser]:
+    context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    browser = Browser(context)
+    yield browser
+    context.close()
+    assert browser.wrong == []
+
+
+def waits_in_hours() -> list[Row]:
+    rng = random.Random(1)
+    return simulated(
+        rng,
+        3_000,
+        lambda rng: rng.expovariate(1 / 60_000),
+        span_ms=36_000_000,
+        timeout_ms=120_000,
+        kind="order",
     )
-    page = page_of(random_rows(2) + random_rows(8), class_column="class")
-    path.write_text(page.replace("<style>", f"{watch}<style>", 1), encoding="utf-8")
-    command = [
-        CHROMIUM,
-        *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-        *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-        *(f"--user-data-dir={tmp_path / 'profile'}", "--window-size=500,900", "--dump-dom"),
-        path.as_uri(),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
-    title = re.search(r"<title>(.*?)</title>", done.stdout)
-    assert title is not None
-    assert re.fullmatch(r"wrong: ; read: timeout .* would expire, .* of .*", title[1])
+
+
+def test_on_a_phone_the_verdict_is_seen_and_nothing_is_too_wide(
+    phone: Browser, tmp_path: Path
+) -> None:
+    phone.open(page_of(waits_in_hours(), class_column="class"), tmp_path / "report.html")
+    assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390
+    for verdict in phone.page.locator(".advice .verdict").all():
+        box = verdict.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+        assert verdict.inner_text() == "▲ too tight"
+
+
+def test_a_finger_reads_values_off_a_chart(phone: Browser, tmp_path: Path) -> None:
+    phone.open(page_of(waits_in_hours(), class_column="class"), tmp_path / "report.html")
+    chart = phone.page.locator(".cards svg[data-read]:visible").first
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    assert box is not None
+    phone.page.touchscreen.tap(box["x"] + 0.6 * box["width"], box["y"] + 50)
+    said = phone.text(".cards .read")
+    assert re.fullmatch(r"timeout .* expire before their event \(.* to .*\)", said)
+    phone.page.touchscreen.tap(5, box["y"] + 50)
+    assert phone.text(".cards .read") == ""
+
+
+def test_any_timeout_can_be_typed(phone: Browser, tmp_path: Path) -> None:
+    rows = waits_in_hours()
+    phone.open(page_of(rows), tmp_path / "report.html")
+    naive = naive_advice.watch(rows)
+    field = phone.page.locator(".whatif input")
+    assert field.input_value().replace("\u00a0", " ") == "2 min"
+    for typed, ms, is_exact in (
+        ("60 s", 60_000, True),
+        ("2 min", 120_000, True),
+        ("1.5min", 90_000, False),
+        ("3 min 20 s", 200_000, False),
+    ):
+        field.fill(typed)
+        said = phone.text(".whatif tbody td")
+        found = re.fullmatch(r"([\d.]+) %, about ([\d,]+) of ([\d,]+)", said)
+        assert found is not None
+        share, number, whole = (float(part.replace(",", "")) for part in found.groups())
+        assert whole == len(rows)
+        assert share / 100 == pytest.approx(naive.at(ms)[0], abs=0.01)
+        near = 1 if is_exact else 0.01 * len(rows)
+        assert number == pytest.approx(len(rows) * naive.at(ms)[0], abs=near)
+    for typed, answer in (("9 d", "not known"), ("soon", "type a number"), ("5", "type a number")):
+        field.fill(typed)
+        assert phone.text(".whatif tbody td").startswith(answer)
+
+
+def test_without_the_script_the_rest_is_there(chromium: Any, tmp_path: Path) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    browser = Browser(context)
+    browser.open(page_of(waits_in_hours(), class_column="class"), tmp_path / "report.html")
+    assert not browser.page.locator(".whatif").is_visible()
+    assert "99 % need" in browser.text(".advice")
+    assert browser.page.locator(".cards svg.wide").first.is_visible()
+    context.close()
+
+
+def test_a_comparison_fits_a_phone(phone: Browser, tmp_path: Path) -> None:
+    numbers = report.count(stays(waits_in_hours(), class_column="class"))
+    phone.open(report.comparison(numbers, numbers, ("a", "b")), tmp_path / "comparison.html")
+    assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390

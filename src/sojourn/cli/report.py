@@ -17,9 +17,13 @@ The page stands alone: no network, no other files. It says how operations ended,
 waited, when, for which keys, why rows were rejected, and what the timeout should have been, overall
 and for each class, which is a column of operations that was passed through.
 
+With two folders the page has both side by side: this week against last, or the same operations
+replayed with other timeouts.
+
 examples:
   sojourn report answers
   sojourn report answers -o today.html --class-column region
+  sojourn report last-week this-week -o weeks.html
 """
 
 
@@ -33,9 +37,23 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("out", metavar="OUT", type=Path, help="the folder with outcomes/")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="default: OUT/report.html"
+        "other", metavar="OTHER", type=Path, nargs="?", help="another one, to compare it with"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="default: OUT/report.html; of two, OTHER/comparison.html",
     )
     add_class_column(parser)
+    parser.add_argument(
+        "--until-ms",
+        type=int,
+        metavar="MS",
+        help="the data is complete up to this time, in milliseconds since 1970; "
+        "default: the last moment at which something happened in the outcomes",
+    )
     parser.add_argument("--json", action="store_true", help="say what came out as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     parser.set_defaults(run=_run)
@@ -61,6 +79,14 @@ def write_page(stays: Stays, path: Path, progress: Progress) -> Numbers:
     """Count, draw and write the page; the file is there whole or not at all."""
     from sojourn import report
 
+    numbers = _count(stays, progress)
+    _write(path, report.page(numbers))
+    return numbers
+
+
+def _count(stays: Stays, progress: Progress) -> Numbers:
+    from sojourn import report
+
     rows = 0
 
     def on_rows(more: int) -> None:
@@ -69,13 +95,14 @@ def write_page(stays: Stays, path: Path, progress: Progress) -> Numbers:
         progress.update(rows, None, "rows read")
 
     progress.step("counting for the report")
-    numbers = report.count(stays, on_rows)
-    page = report.page(numbers)
+    return report.count(stays, on_rows)
+
+
+def _write(path: Path, page: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.unfinished")
     unfinished.write_text(page, encoding="utf-8")
     unfinished.replace(path)
-    return numbers
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -83,11 +110,24 @@ def _run(args: argparse.Namespace) -> int:
     from sojourn.cli import summary
 
     began_s = perf_counter()
-    path = args.output or args.out / "report.html"
-    stays = report.Stays.of_folder(args.out)
-    tell_classes(stays, args.class_column)
+    folders = [args.out] if args.other is None else [args.out, args.other]
+    name = "report.html" if args.other is None else "comparison.html"
+    path = args.output or folders[-1] / name
+    sources = [report.Stays.of_folder(folder, until_ms=args.until_ms) for folder in folders]
+    for stays in sources:
+        tell_classes(stays, args.class_column)
     with showing(quiet=args.quiet) as progress:
-        numbers = write_page(stays, path, progress)
+        counted = [_count(stays, progress) for stays in sources]
+        if args.other is None:
+            _write(path, report.page(counted[0]))
+        else:
+            _write(path, report.comparison(counted[0], counted[1], _names(args.out, args.other)))
     say = summary.as_json if args.json else summary.as_text
-    print(say(numbers.summary, perf_counter() - began_s, "report", {"report": path}))
+    for numbers in counted:
+        print(say(numbers.summary, perf_counter() - began_s, "report", {"report": path}))
     return 0
+
+
+def _names(one: Path, other: Path) -> tuple[str, str]:
+    """What to call two folders: by their last names, or as they were given if these are alike."""
+    return (one.name, other.name) if one.name != other.name else (str(one), str(other))

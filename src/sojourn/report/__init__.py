@@ -1,5 +1,6 @@
 """One page about what waited, how long, and what the timeout should have been."""
 
+from sojourn.report.comparison import comparison as comparison  # two reports side by side
 from sojourn.report.numbers import Numbers as Numbers  # everything the page says
 from sojourn.report.numbers import Summary as Summary  # the totals
 from sojourn.report.numbers import count as count  # the numbers of outcomes

@@ -1,30 +1,27 @@
 """The timeout advisor: what any other timeout would have done to the same operations.
 
-Counted are the operations whose condition held at some time, in time or not (`condition_ms`), with
-the wait that this took. With a timeout of t those that took longer than t would have expired; one
-that took exactly t completes, as at a deadline. The share is of those counted.
+For all operations and for each class: how long until the event comes (watched.py says what counts,
+survival.py how it is reckoned from data that ends), the timeouts in use, and how the two compare.
 
-Not counted, and said apart: operations that expired and whose condition never held, since no
-timeout would have saved them; and operations that were cancelled and whose condition never held,
-since nobody knows what would have become of them. Cancelled ones whose condition held later count.
-
-The present timeout is read off the operations that expired: it is what they waited. If they waited
-differently, the commonest is taken and `timeouts` says how many there are.
+The timeout in use is read off `timeout_ms`; where outcomes do not have it, off what expired
+operations had waited. If there are several, the commonest is taken and `timeouts` says how many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
-from sojourn.report.bins import PER_DOUBLING, Histogram, Values, start_of
-from sojourn.report.ranks import LARGEST, P99, P999, Found
-from sojourn.report.stays import CANCELLED, EXPIRED, Stay, Stays
-from sojourn.report.tally import Job, Ranked
+from sojourn.report.bins import bin_of, start_of
+from sojourn.report.stays import EXPIRED, STATUSES, Int64s, Stay, Stays
+from sojourn.report.survival import Need, Point, Survival
+from sojourn.report.tally import Job
 from sojourn.report.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from sojourn.report.watched import DataEnd, Watched, columns_for
 
 MOST_CLASSES = 11  # more are put together as the rest
 OVERALL = "all operations"
@@ -37,29 +34,27 @@ LADDER_MS = (
     *(DAY_MS * n for n in (1, 2, 7, 30)),
 )
 
-_CURVE_STEP = PER_DOUBLING // 16
 _MOST_TIMEOUTS = 65_536
 
 
 class Verdict(Enum):
     """How the present timeout compares."""
 
-    TIGHT = "tight"  # more than 1 in 100 of those that could have completed expired
+    TIGHT = "tight"  # it loses more than 1 in 100 of those that get their event
     FITS = "fits"
-    LONG = "long"  # twice what 999 in 1000 need, or longer
+    LONG = "long"  # twice what 99.9 % need, or longer
     MIXED = "mixed"  # there is no one present timeout
-    UNKNOWN = "unknown"  # nothing expired, or nothing ever held
+    UNKNOWN = "unknown"  # the data cannot tell
 
 
 @dataclass(frozen=True)
 class Present:
-    """The timeout in use, as far as outcomes show it."""
+    """The timeout in use."""
 
     timeout_ms: int
-    expired: int  # how many waited exactly that and expired
+    operations: int  # how many have it
     timeouts: int  # how many different ones there are
     exact: bool  # whether all of them could be counted
-    would_expire: int  # of those counted
 
     @property
     def only_one(self) -> bool:
@@ -71,17 +66,23 @@ class Advice:
     """What the timeout should have been, for one class or for all operations together."""
 
     name: str
-    operations: int
-    counted: int
-    too_late: int  # expired, and the condition held afterwards
-    never: int  # expired, and the condition never held
-    left_out: int  # cancelled, and the condition never held
+    operations: int  # ended or pending
+    ended: tuple[int, int, int]  # completed, expired, cancelled
+    pending: int
+    cut_off: int  # of a stream: left out, because their deadline is beyond the data
+    too_late: int | None  # expired, and the event came afterwards; None where nobody looked
     present: Present | None
-    for_99: Found | None
-    for_999: Found | None
-    longest: Found | None
-    curve: list[tuple[int, int]]  # timeout, how many of those counted would have expired
-    ladder: list[tuple[int, int]]  # the same for timeouts that people choose
+    watched: int  # those that count
+    got: int  # of these, how many got their event, in time or too late
+    horizon_ms: int  # the longest wait that the data can tell about
+    within_horizon: float  # the share that gets its event by then,
+    in_second_half: float  # and in the second half of that time
+    ever: float  # the share that gets its event at all
+    at_present: Point | None  # what the present timeout does; None beyond the horizon
+    for_99: Need | None  # None if no event came
+    for_999: Need | None
+    curve: list[Point]  # close enough together to be drawn as a line, up to the horizon
+    ladder: list[Point]  # timeouts that people choose, up to the horizon
 
     @property
     def verdict(self) -> Verdict:
@@ -89,189 +90,166 @@ class Advice:
             return Verdict.UNKNOWN
         if not self.present.only_one:
             return Verdict.MIXED
-        if self.present.timeout_ms < self.for_99.value:
+        timeout_ms, need = self.present.timeout_ms, self.for_99
+        if timeout_ms < need.at_least_ms:
             return Verdict.TIGHT
-        return Verdict.LONG if self.present.timeout_ms >= 2 * self.for_999.value else Verdict.FITS
+        if need.at_most_ms is None:
+            return Verdict.UNKNOWN
+        enough_ms = self.for_999.ms
+        if enough_ms is not None and timeout_ms >= 2 * max(enough_ms, need.at_most_ms):
+            return Verdict.LONG
+        return Verdict.FITS
 
 
 class _Group:
-    """One class, or several together."""
+    """The ends and the timeouts of one class, or of several together."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.waits = Histogram()
-        self.too_late = self.never = self.left_out = 0
+    def __init__(self) -> None:
+        self.ended: Counter[int] = Counter()
+        self.pending = self.too_late = self.cut_off = 0
         self.timeouts: dict[int, int] = {}
         self.pruned = False
-        self.ranked: Ranked | None = None
-        self.below: _Below | None = None
 
     @property
     def operations(self) -> int:
-        return len(self.waits) + self.never + self.left_out
+        return sum(self.ended.values()) + self.pending
 
-    def add_timeouts(self, waited_ms: Values, counts: Iterable[int] | None = None) -> None:
-        if counts is None:
-            waited_ms, counts = np.unique(waited_ms, return_counts=True)
-        for value, count in zip(waited_ms.tolist(), counts, strict=True):
-            self.timeouts[value] = self.timeouts.get(value, 0) + int(count)
+    def add_timeouts(self, timeouts_ms: Iterable[int], counts: Iterable[int]) -> None:
+        for value, count in zip(timeouts_ms, counts, strict=True):
+            self.timeouts[value] = self.timeouts.get(value, 0) + count
         if len(self.timeouts) > _MOST_TIMEOUTS:  # keep the common ones
             kept = sorted(self.timeouts.items(), key=lambda one: -one[1])[: _MOST_TIMEOUTS // 2]
             self.timeouts = dict(kept)
             self.pruned = True
 
     def take_in(self, other: _Group) -> None:
-        self.waits.counts += other.waits.counts
+        self.ended += other.ended
+        self.pending += other.pending
         self.too_late += other.too_late
-        self.never += other.never
-        self.left_out += other.left_out
+        self.cut_off += other.cut_off
         self.pruned |= other.pruned
-        values = np.array(list(other.timeouts), np.uint64)
-        self.add_timeouts(values, other.timeouts.values())
+        self.add_timeouts(other.timeouts.keys(), other.timeouts.values())
 
-    def commonest(self) -> tuple[int, int] | None:
-        """The commonest timeout, of equally common ones the shortest, and its count."""
+    def present(self) -> Present | None:
+        """The commonest timeout, of equally common ones the shortest."""
         if not self.timeouts:
             return None
-        return min(self.timeouts.items(), key=lambda one: (-one[1], one[0]))
+        common = min(self.timeouts, key=lambda ms: (-self.timeouts[ms], ms))
+        return Present(common, self.timeouts[common], len(self.timeouts), not self.pruned)
 
 
 class Advisor:
-    """Counts conditions by class; `advice` has the whole first, then the classes by size."""
+    """Counts by class; `advice` has the whole first, then the classes by size."""
 
     def __init__(self, stays: Stays) -> None:
         self._stays = stays
-        columns = {"status", "at_ms", "waited_ms", "condition_ms"}
-        if stays.class_column is not None:
-            columns.add(stays.class_column)
-        self.columns = frozenset(columns)
+        self.columns = columns_for(stays)
         self._by_code: list[_Group] = []
-        self._groups: list[_Group] = []
+        self._data_end = DataEnd(stays)
+        self._watched: Watched | None = None
+
+    @property
+    def end_ms(self) -> int | None:
+        """When the data ends; None if nothing shows that."""
+        return self._data_end.end_ms
+
+    @property
+    def rounded_to_bits(self) -> int | None:
+        """To how many bits waits were rounded, because too many were different."""
+        return self._watched.rounded_to_bits if self._watched else None
+
+    def add(self, stay: Stay) -> None:
+        self._data_end.add(stay)
+        codes, expired = stay.class_code, stay.status == EXPIRED
+        for code in np.unique(codes):
+            group, mine = self._group(int(code)), codes == code
+            for status in range(len(STATUSES)):
+                group.ended[status] += int(np.count_nonzero(mine & (stay.status == status)))
+            if self._stays.has_condition:
+                group.too_late += int(np.count_nonzero(mine & expired & stay.held))
+            if self._stays.has_timeout:
+                _add_timeouts(group, stay.timeout_ms[mine & stay.timeout_known])
+            else:
+                _add_timeouts(group, stay.waited_ms[mine & expired].view(np.int64))
+
+    def end_pass(self) -> Iterable[Job]:
+        for pending in self._stays.pending_batches():
+            codes = pending.class_code
+            for code in np.unique(codes):
+                group, mine = self._group(int(code)), codes == code
+                group.pending += int(np.count_nonzero(mine))
+                if self._stays.has_timeout:
+                    _add_timeouts(group, pending.timeout_ms[mine & pending.timeout_known])
+        self._watched = Watched(self._stays, self.end_ms)
+        return (self._watched,)
 
     @property
     def advice(self) -> list[Advice]:
-        return [_advice(group) for group in self._groups]
+        assert self._watched is not None
+        for code, number in self._watched.cut_off.items():
+            self._by_code[code].cut_off = number
+        return [self._advise(name, codes) for name, codes in self._shown()]
 
-    def add(self, stay: Stay) -> None:
-        codes = stay.class_code
-        while len(self._by_code) <= int(codes.max()):
-            code = len(self._by_code)
-            name = self._stays.classes[code] if self._stays.class_column else OVERALL
-            self._by_code.append(_Group(name))
-        expired = stay.status == EXPIRED
-        for code in np.unique(codes):
-            group, mine = self._by_code[code], codes == code
-            group.waits.add(stay.condition_waits_ms[mine & stay.held])
-            group.too_late += int(np.count_nonzero(mine & expired & stay.held))
-            group.never += int(np.count_nonzero(mine & expired & ~stay.held))
-            cancelled = stay.status == CANCELLED
-            group.left_out += int(np.count_nonzero(mine & cancelled & ~stay.held))
-            group.add_timeouts(stay.waited_ms[mine & expired])
+    def _shown(self) -> Iterator[tuple[str, list[int]]]:
+        everything = list(range(len(self._by_code)))
+        yield OVERALL, everything
+        if self._stays.class_column is None:
+            return
+        by_size = sorted(everything, key=lambda code: -self._by_code[code].operations)
+        shown = by_size if len(by_size) <= MOST_CLASSES + 1 else by_size[:MOST_CLASSES]
+        for code in shown:
+            yield self._stays.classes[code], [code]
+        if len(shown) < len(by_size):
+            yield REST, by_size[len(shown) :]
 
-    def end_pass(self) -> Iterable[Job]:
-        whole = _Group(OVERALL)
-        for group in self._by_code:
-            whole.take_in(group)
-        self._groups = [whole]
-        of_code = [0] * len(self._by_code)
-        if self._stays.class_column is not None:
-            by_size = sorted(
-                range(len(self._by_code)), key=lambda code: -self._by_code[code].operations
-            )
-            shown = by_size if len(by_size) <= MOST_CLASSES + 1 else by_size[:MOST_CLASSES]
-            rest = _Group(REST)
-            for code in by_size:
-                if code in shown:
-                    of_code[code] = len(self._groups)
-                    self._groups.append(self._by_code[code])
-                else:
-                    rest.take_in(self._by_code[code])
-            if len(shown) < len(by_size):
-                for code in by_size[len(shown) :]:
-                    of_code[code] = len(self._groups)
-                self._groups.append(rest)
-        return self._follow(np.array(of_code, np.int64))
+    def _group(self, code: int) -> _Group:
+        while len(self._by_code) <= code:
+            self._by_code.append(_Group())
+        return self._by_code[code]
 
-    def _follow(self, of_code: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterable[Job]:
-        def values(number: int) -> Callable[[Stay], Values]:
-            def of(stay: Stay) -> Values:
-                mine = (
-                    stay.held if number == 0 else stay.held & (of_code[stay.class_code] == number)
-                )
-                return stay.condition_waits_ms[mine]
-
-            return of
-
-        jobs: list[Job] = []
-        for number, group in enumerate(self._groups):
-            group.ranked = Ranked(self.columns, values(number), group.waits, (P99, P999, LARGEST))
-            common = group.commonest()
-            wanted = [*LADDER_MS, *([common[0]] if common else [])]
-            group.below = _Below(self.columns, values(number), wanted)
-            jobs += [group.below] if group.ranked.over else [group.ranked, group.below]
-        return jobs
+    def _advise(self, name: str, codes: list[int]) -> Advice:
+        assert self._watched is not None
+        group = _Group()
+        for code in codes:
+            group.take_in(self._by_code[code])
+        waits_ms, got, unseen = self._watched.waits(codes)
+        survival = Survival(waits_ms, got, unseen) if len(waits_ms) else None
+        completed, expired, cancelled = (group.ended[n] for n in range(len(STATUSES)))
+        present = group.present()
+        at_present = _points(survival, [present.timeout_ms]) if survival and present else []
+        return Advice(
+            name=name,
+            operations=group.operations,
+            ended=(completed, expired, cancelled),
+            pending=group.pending,
+            cut_off=group.cut_off,
+            too_late=group.too_late if self._stays.has_condition else None,
+            present=present,
+            watched=survival.watched if survival else 0,
+            got=survival.got if survival else 0,
+            horizon_ms=survival.horizon_ms if survival else 0,
+            within_horizon=survival.within_horizon if survival else 0,
+            in_second_half=survival.in_second_half if survival else 0,
+            ever=survival.ever if survival else 0,
+            at_present=at_present[0] if at_present else None,
+            for_99=survival.need(0.99) if survival else None,
+            for_999=survival.need(0.999) if survival else None,
+            curve=_points(survival, _curve_ms(survival)) if survival else [],
+            ladder=_points(survival, LADDER_MS) if survival else [],
+        )
 
 
-class _Below:
-    """How many waits are not longer than each of a few timeouts."""
-
-    def __init__(
-        self, columns: frozenset[str], values: Callable[[Stay], Values], timeouts_ms: list[int]
-    ) -> None:
-        self.columns = columns
-        self._values = values
-        self._timeouts_ms = np.array(sorted(timeouts_ms), np.uint64)
-        self._counts = np.zeros(len(timeouts_ms) + 1, np.int64)
-
-    def add(self, stay: Stay) -> None:
-        places = np.searchsorted(self._timeouts_ms, self._values(stay))
-        self._counts += np.bincount(places, minlength=len(self._counts))
-
-    def end_pass(self) -> Iterable[Job]:
-        return ()
-
-    def above(self, timeout_ms: int) -> int:
-        """How many took longer."""
-        place = int(np.searchsorted(self._timeouts_ms, np.uint64(timeout_ms), side="right"))
-        return int(self._counts[place:].sum())
+def _add_timeouts(group: _Group, timeouts_ms: Int64s) -> None:
+    values, counts = np.unique(timeouts_ms, return_counts=True)
+    group.add_timeouts(values.tolist(), counts.tolist())
 
 
-def _advice(group: _Group) -> Advice:
-    assert group.ranked is not None
-    assert group.below is not None
-    common = group.commonest()
-    for_99, for_999, longest = group.ranked.found
-    return Advice(
-        name=group.name,
-        operations=group.operations,
-        counted=len(group.waits),
-        too_late=group.too_late,
-        never=group.never,
-        left_out=group.left_out,
-        present=common
-        and Present(
-            timeout_ms=common[0],
-            expired=common[1],
-            timeouts=len(group.timeouts),
-            exact=not group.pruned,
-            would_expire=group.below.above(common[0]),
-        ),
-        for_99=for_99,
-        for_999=for_999,
-        longest=longest,
-        curve=_curve(group.waits),
-        ladder=[(timeout_ms, group.below.above(timeout_ms)) for timeout_ms in LADDER_MS],
-    )
+def _points(survival: Survival, timeouts_ms: Iterable[int]) -> list[Point]:
+    return [survival.point(ms) for ms in timeouts_ms if ms <= survival.horizon_ms]
 
 
-def _curve(waits: Histogram) -> list[tuple[int, int]]:
-    """Exact points, close enough together to be drawn as a line; from all to none expiring."""
-    filled = np.flatnonzero(waits.counts)
-    if not len(filled):
-        return []
-    longer = int(waits.counts.sum()) - np.cumsum(waits.counts)
-    first, last = int(filled[0]), int(filled[-1])
-    # Below 128 every value is a bin, further up each doubling has 64 of them, of which every
-    # fourth is enough; the last point of a bin is the longest wait in it.
-    numbers = [n for n in range(first, last) if n < 32 or n % _CURVE_STEP == _CURVE_STEP - 1]
-    return [(start_of(n + 1) - 1, int(longer[n])) for n in [*numbers, last]]
+def _curve_ms(survival: Survival) -> list[int]:
+    """The last timeout of each bin in which something changes: 64 to a doubling at most."""
+    bins = np.unique(bin_of(survival.waits_ms))
+    ends_ms = [start_of(int(number) + 1) - 1 for number in bins]
+    return [*ends_ms[:-1], survival.horizon_ms]

@@ -50,6 +50,15 @@ def shift_of(number: int) -> int:
     return max(number // PER_DOUBLING - 1, 0)
 
 
+def rounded_up(values: Values, bits: int) -> Values:
+    """The values with so many leading bits; what they lose rounds them up."""
+    shift = np.maximum(_highest_bit(values) - bits + 1, 0).astype(np.uint64)
+    kept = values >> shift
+    kept += (kept << shift) != values
+    rounded = kept << shift
+    return np.where(rounded < values, np.uint64(2**64 - 1), rounded)  # past the last of all
+
+
 def _highest_bit(values: Values) -> npt.NDArray[np.int64]:
     """The number of the highest bit that is set; -1 of 0."""
     # With the second-highest bit cleared a value cannot round up to the next power of two when it

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TypeVar
 
 from sojourn.report.advisor import Advice
 from sojourn.report.numbers import Bar
 from sojourn.report.stays import STATUSES
+from sojourn.report.survival import Point
 from sojourn.report.svg import (
     Scale,
     count_ticks,
@@ -21,7 +23,7 @@ from sojourn.report.svg import (
     tag,
 )
 from sojourn.report.timeline import Timeline
-from sojourn.report.units import SECOND_MS, count, duration, moment, share
+from sojourn.report.units import SECOND_MS, count, duration, moment, percent
 
 WIDE, NARROW, CARD, TWO_CARDS = 1040, 350, 330, 690
 
@@ -31,6 +33,8 @@ _GAP = 62  # pixels between ticks of time
 T = TypeVar("T")
 
 _LEAST_SHARE = 0.0005  # the advisor's charts end here
+_TIMEOUTS_HEIGHT = 200
+_LEAST_STEP = 1.04  # from one of their points to the next
 
 
 def both_widths(draw: Callable[[T, int, str], str], numbers: T) -> str:
@@ -122,61 +126,123 @@ def expiries(timeline: Timeline, width: int, class_: str) -> str:
 
 
 def timeouts(advice: Advice, low_ms: int, high_ms: int, width: int = CARD, class_: str = "") -> str:
-    """The share that would have expired, for every timeout; both axes logarithmic."""
-    height, bottom, left = 200, 168.0, 44
-    across = Scale(low_ms, high_ms, left, width - 10, logarithmic=True)
-    up = Scale(_LEAST_SHARE, 1, bottom, 12, logarithmic=True)
-    content = ""
-    for value, said in ((1, "100 %"), (0.1, "10 %"), (0.01, "1 %"), (0.001, "0.1 %")):
-        content += line(left, up(value), width - 10, up(value), "grid")
-        content += label(left - 6, up(value) + 4, said, anchor="end")
-    content += line(left, bottom, width - 10, bottom, "axis")
-    for x, said in duration_ticks(across, 42):
-        content += line(x, bottom, x, bottom + 4, "axis") + label(x, bottom + 17, said)
-    # From the left edge, where all or nearly all expire, to where the line leaves at the bottom.
-    shares = [(ms, longer / advice.counted) for ms, longer in advice.curve]
-    before = [part for ms, part in shares if ms <= low_ms]
-    points = [(across(low_ms), up(before[-1] if before else 1.0))]
-    for ms, part in shares:
-        if low_ms < ms <= high_ms:
-            points.append((across(ms), up(part)))
-            if part <= _LEAST_SHARE:
-                break
-    content += path(points, "area expired", close_at=bottom) + path(points, "curve expired")
+    """The share that would have expired before its event, with bounds; both axes logarithmic."""
+    across, up, content = _timeout_axes(low_ms, high_ms, width)
+    for share_of, look in (
+        (_lost, "area expired"),
+        (_lost_least, "bound expired"),
+        (_lost_most, "bound expired"),
+        (_lost, "curve expired"),
+    ):
+        content += _timeout_curve(advice, share_of, across, up, look)
+    if low_ms < advice.horizon_ms < high_ms:
+        x = across(advice.horizon_ms)
+        content += rect(x, up(1), across(high_ms) - x, up(0) - up(1), "unknown")
     if advice.present:
         x = across(advice.present.timeout_ms)
-        content += line(x, 4, x, bottom, "present")
-    for found, part, kind in ((advice.for_99, 0.01, "hollow"), (advice.for_999, 0.001, "solid")):
-        if found and low_ms <= found.value <= high_ms:
-            x = across(found.value)
-            content += tag("circle", cx=x, cy=up(part), r=5, class_=f"mark {kind}")
+        content += line(x, 4, x, up(0), "present")
+    for need, part, kind in ((advice.for_99, 0.01, "hollow"), (advice.for_999, 0.001, "solid")):
+        if need and need.ms is not None and low_ms <= need.ms <= high_ms:
+            content += tag("circle", cx=across(need.ms), cy=up(part), r=5, class_=f"mark {kind}")
     read_outs = [
         (
-            across(ms),
-            f"timeout {duration(ms)}: {share(longer, advice.counted)} would expire, "
-            f"{count(longer)} of {count(advice.counted)}",
+            across(point.timeout_ms),
+            f"timeout {duration(point.timeout_ms)}: {percent(point.lost)} expire before their "
+            f"event ({percent(point.lost_least)} to {percent(point.lost_most)})",
         )
-        for ms, longer in advice.curve
-        if low_ms <= ms <= high_ms
+        for point in _thinned(advice.curve)
+        if low_ms <= point.timeout_ms <= high_ms
     ]
-    says = f"{advice.name}: share that would have expired, by timeout"
-    return drawing(width, height, content, says=says, read_outs=read_outs, class_=class_)
+    says = f"{advice.name}: share that would have expired before its event, by timeout"
+    return drawing(width, _TIMEOUTS_HEIGHT, content, says=says, read_outs=read_outs, class_=class_)
+
+
+def two_timeouts(
+    before: Advice, after: Advice, low_ms: int, high_ms: int, names: tuple[str, str]
+) -> str:
+    """The same for two reports, one line each."""
+    across, up, content = _timeout_axes(low_ms, high_ms, CARD)
+    content += _timeout_curve(before, _lost, across, up, "curve before")
+    content += _timeout_curve(after, _lost, across, up, "curve expired")
+    read_outs = []
+    points = {
+        point.timeout_ms
+        for one in (before, after)
+        for point in _thinned(one.curve)
+        if low_ms <= point.timeout_ms <= high_ms
+    }
+    for timeout_ms in sorted(points):
+        said = [
+            f"{_said_at(one, timeout_ms)} in {name}"
+            for one, name in zip((before, after), names, strict=True)
+        ]
+        read_outs.append((across(timeout_ms), f"timeout {duration(timeout_ms)}: {', '.join(said)}"))
+    says = f"{after.name}: share that would have expired before its event, in both"
+    return drawing(CARD, _TIMEOUTS_HEIGHT, content, says=says, read_outs=read_outs)
 
 
 def timeouts_span(advice: list[Advice]) -> tuple[int, int]:
     """The timeouts worth drawing for these, from where something begins to where all is over."""
     lows, highs = [], []
     for one in advice:
-        if not one.counted:
-            continue
-        early = [ms for ms, longer in one.curve if longer > 0.95 * one.counted]
-        lows.append(max(early[-1] if early else one.curve[0][0], 1))
+        early = [point.timeout_ms for point in one.curve if point.lost > 0.95]
+        lows.append(max(early[-1] if early else one.curve[0].timeout_ms, 1))
         if one.for_999:
-            highs.append(2 * one.for_999.value)
+            highs.append(2 * (one.for_999.ms or one.for_999.at_least_ms))
         if one.present:
             highs.append(int(1.5 * one.present.timeout_ms))
-    low_ms = min(lows, default=1)
-    return low_ms, max(*highs, 10 * low_ms, SECOND_MS) if highs else 10 * low_ms
+    low_ms = min(lows)
+    return low_ms, max(*highs, 10 * low_ms, SECOND_MS)
+
+
+def _timeout_axes(low_ms: int, high_ms: int, width: int) -> tuple[Scale, Scale, str]:
+    bottom, left, right = _TIMEOUTS_HEIGHT - 32.0, 44, width - 10
+    across = Scale(low_ms, high_ms, left, right, logarithmic=True)
+    up = Scale(_LEAST_SHARE, 1, bottom, 12, logarithmic=True)
+    content = ""
+    for value, said in ((1, "100 %"), (0.1, "10 %"), (0.01, "1 %"), (0.001, "0.1 %")):
+        content += line(left, up(value), right, up(value), "grid")
+        content += label(left - 6, up(value) + 4, said, anchor="end")
+    content += line(left, bottom, right, bottom, "axis")
+    for x, said in duration_ticks(across, 42):
+        content += line(x, bottom, x, bottom + 4, "axis") + label(x, bottom + 17, said)
+    return across, up, content
+
+
+def _timeout_curve(
+    advice: Advice, share_of: Callable[[Point], float], across: Scale, up: Scale, look: str
+) -> str:
+    """From the left edge, where nearly all expire, to the horizon or to the bottom."""
+    start = [point for point in advice.curve if point.timeout_ms <= across.low]
+    points = [(across(across.low), up(share_of(start[-1]) if start else 1.0))]
+    for point in _thinned(advice.curve):
+        if not across.low < point.timeout_ms <= across.high:
+            continue
+        points.append((across(point.timeout_ms), up(share_of(point))))
+        if share_of(point) <= _LEAST_SHARE:
+            break
+    return path(points, look, close_at=up(0) if look.startswith("area") else None)
+
+
+_lost: Callable[[Point], float] = attrgetter("lost")
+_lost_least: Callable[[Point], float] = attrgetter("lost_least")
+_lost_most: Callable[[Point], float] = attrgetter("lost_most")
+
+
+def _said_at(advice: Advice, timeout_ms: int) -> str:
+    if timeout_ms > advice.horizon_ms:
+        return "not known"
+    below = [point for point in advice.curve if point.timeout_ms <= timeout_ms]
+    return percent(below[-1].lost if below else 1.0)
+
+
+def _thinned(curve: list[Point]) -> list[Point]:
+    """Some of the points, as close together as a drawing shows; with the last."""
+    kept = curve[:1]
+    for point in curve[1:-1]:
+        if point.timeout_ms >= _LEAST_STEP * kept[-1].timeout_ms:
+            kept.append(point)
+    return [*kept, *curve[1:][-1:]]
 
 
 def _bar_ends(bar: Bar, across: Scale) -> tuple[float, float]:

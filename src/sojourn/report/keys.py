@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from sojourn.report.bins import Histogram, Values
 from sojourn.report.ranks import MEDIAN, P99
 from sojourn.report.stays import Int64s, Stay
+from sojourn.report.sums import Sums
 from sojourn.report.tally import Job, Ranked
 
 BUCKETS = 1 << 18
@@ -118,30 +119,16 @@ class _KeysOfBuckets:
         self._best = best
         self._mine = np.zeros(whole.buckets, np.bool_)
         self._mine[buckets] = True
-        self._sums = self._SCHEMA.empty_table()
-        self._loose: list[Any] = []
-        self._loose_rows = 0
+        self._sums = Sums(self._SCHEMA, by=1)
 
     def add(self, stay: Stay) -> None:
         keys, waited_ms = _waits(stay)
         mine = np.flatnonzero(self._mine[_bucket_of(keys, self._whole.buckets)])
-        table = pa.table(
-            [keys.take(mine), pa.array(waited_ms[mine]), pa.array(np.ones(len(mine), np.int64))],
-            schema=self._SCHEMA,
-        )
-        self._loose.append(_added_up(table))
-        self._loose_rows += len(self._loose[-1])
-        if self._loose_rows > len(self._sums) + 500_000:
-            self._gather()
+        self._sums.add([keys.take(mine), waited_ms[mine], np.ones(len(mine), np.int64)])
 
     def end_pass(self) -> Iterable[Job]:
-        self._gather()
-        best = self._whole.best_of(self._sums, self._best)
+        best = self._whole.best_of(self._sums.table(), self._best)
         return self._whole.next_round(self._rest, best)
-
-    def _gather(self) -> None:
-        self._sums = _added_up(pa.concat_tables([self._sums, *self._loose]))
-        self._loose, self._loose_rows = [], 0
 
 
 class _KeyQuantiles:
@@ -163,7 +150,7 @@ class _KeyQuantiles:
             median, p99 = ranked.found
             assert median is not None
             assert p99 is not None
-            result.append(KeyWaits(key, count, median.value, p99.value, int(total)))
+            result.append(KeyWaits(key, count, median, p99, int(total)))
         return result
 
     def add(self, stay: Stay) -> None:
@@ -195,13 +182,6 @@ def _waits(stay: Stay) -> tuple[Any, Any]:
     """The keys that completed something, and for each how long that had waited, as floats."""
     known = np.asarray(stay.by_key.is_valid().to_numpy(zero_copy_only=False))
     return stay.by_key.drop_null(), stay.waited_ms[known].astype(np.float64)
-
-
-def _added_up(table: Any) -> Any:
-    sums = table.group_by("key").aggregate([("total", "sum"), ("count", "sum")])
-    return sums.rename_columns({"total_sum": "total", "count_sum": "count"}).select(
-        ["key", "total", "count"]
-    )
 
 
 def _bucket_of(keys: Any, buckets: int) -> Int64s:

@@ -77,7 +77,10 @@ class Numbers:
     last_ms: int | None
     timeline: Timeline | None
     keys: list[KeyWaits]
-    advice: list[Advice] | None  # None without condition_ms
+    advice: list[Advice] | None  # None with neither condition_ms nor timeout_ms
+    data_end_ms: int | None  # when the advisor takes the data to end
+    rounded_to_bits: int | None  # of its waits, if there were too many different ones
+    looks_after_deadlines: bool  # whether condition_ms says when a condition held too late
     class_column: str | None
     origin: str
 
@@ -92,7 +95,7 @@ def summarise(stays: Stays, on_rows: Callable[[int], None] | None = None) -> Sum
 def count(stays: Stays, on_rows: Callable[[int], None] | None = None) -> Numbers:
     """All numbers, in a few passes over the outcomes."""
     totals, keys = Totals(), LongestKeys()
-    advisor = Advisor(stays) if stays.has_condition else None
+    advisor = Advisor(stays) if stays.has_condition or stays.has_timeout else None
     timelines: list[Timeline] = []
 
     def in_time(first_ms: int, last_ms: int) -> Iterable[Job]:
@@ -107,7 +110,10 @@ def count(stays: Stays, on_rows: Callable[[int], None] | None = None) -> Numbers
         last_ms=span.last_ms,
         timeline=timelines[0] if timelines else None,
         keys=keys.found,
-        advice=advisor.advice if advisor else None,
+        advice=advisor.advice if advisor and totals.total else None,
+        data_end_ms=advisor.end_ms if advisor else None,
+        rounded_to_bits=advisor.rounded_to_bits if advisor else None,
+        looks_after_deadlines=stays.has_condition,
         class_column=stays.class_column,
         origin=stays.origin,
     )
@@ -117,9 +123,9 @@ def _summary(stays: Stays, totals: Totals) -> Summary:
     waits = []
     for status, ranked in zip(STATUSES, totals.ranked, strict=True):
         number = totals.count(STATUSES.index(status))
-        median, p99, longest = (found.value if found else None for found in ranked.found)
+        median, p99, longest = ranked.found
         waits.append(Waits(status, number, median, p99, longest))
-    pending = sum(len(times) for times in stays.pending_submitted_ms())
+    pending = sum(len(batch) for batch in stays.pending_batches())
     return Summary(
         waits=waits,
         pending=pending if stays.knows_pending else None,

@@ -19,7 +19,7 @@ _FINER_BITS = 16
 
 @dataclass(frozen=True)
 class Quantile:
-    """A share of all, as a fraction so that counting stays exact: 999 of 1000."""
+    """A share of all, as a fraction so that counting stays exact: 99 of 100."""
 
     of: int
     out_of: int
@@ -29,17 +29,8 @@ class Quantile:
         return max(1, -(-count * self.of // self.out_of))
 
 
-@dataclass(frozen=True)
-class Found:
-    """A value, and how many of all are not above it."""
-
-    value: int
-    up_to: int
-
-
 MEDIAN = Quantile(1, 2)
 P99 = Quantile(99, 100)
-P999 = Quantile(999, 1000)
 LARGEST = Quantile(1, 1)
 
 
@@ -47,7 +38,7 @@ class Search:
     """Narrows down on one value of a histogram; None from the start if that is empty."""
 
     def __init__(self, histogram: Histogram, quantile: Quantile) -> None:
-        self.found: Found | None = None
+        self.found: int | None = None
         self.over = False
         self._start = self._shift = self._step = 0
         self._before = 0
@@ -78,7 +69,7 @@ class Search:
         self._before = int(up_to[number - 1]) if number else self._before
         self._start, self._shift = bounds(number)
         if self._shift == 0:
-            self.found = Found(self._start, int(up_to[number]))
+            self.found = self._start
             self.over = True
             return
         self._step = max(0, self._shift - _FINER_BITS)

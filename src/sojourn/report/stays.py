@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,11 @@ COMPLETED, EXPIRED, CANCELLED = range(3)
 
 NO_CLASS = "(none)"
 _TYPES = {
-    **{name: pa.int64() for name in ("at_ms", "waited_ms", "condition_ms", "submitted_ms")},
+    **{name: pa.int64() for name in ("at_ms", "waited_ms", "condition_ms")},
+    **{name: pa.int64() for name in ("submitted_ms", "timeout_ms")},
     **{name: pa.string() for name in ("id", "status", "by_key", "table", "reason", "row")},
 }
 _ALWAYS = ("by_key",)  # null in every row of some files
-_SAID = ("id", "status", "at_ms", "by_key", "waited_ms", "table", "reason", "row")
 
 _MOST_CLASSES = 1_000
 _BATCH_ROWS = 131_072
@@ -37,29 +38,39 @@ class BadOutcomes(SojournError, ValueError):
     """What was given is not what a replay or a stream writes."""
 
 
+@dataclass(frozen=True)
+class Source:
+    """A table: the names of its columns, and a way to read some of them, from the beginning."""
+
+    names: list[str]
+    read: Callable[[list[str]], Iterator[Any]]
+
+
 class Stays:
     """Ended operations, as outcomes; pending ones and rejected rows beside them if they are known.
 
-    `read` gives the outcomes' columns that it is asked for, from the beginning each time.
+    `until_ms` is the time up to which the data is complete, where that is known.
     """
 
     def __init__(
         self,
-        names: Iterable[str],
-        read: Callable[[list[str]], Iterator[Any]],
+        outcomes: Source,
         *,
-        pending: Callable[[list[str]], Iterator[Any]] | None = None,
-        rejected: Callable[[list[str]], Iterator[Any]] | None = None,
+        pending: Source | None = None,
+        rejected: Source | None = None,
         class_column: str | None = None,
+        until_ms: int | None = None,
         origin: str = "",
     ) -> None:
-        self.names = list(names)
+        self.names = outcomes.names
         self.origin = origin
+        self.until_ms = until_ms
         self.has_condition = "condition_ms" in self.names
+        self.has_timeout = "timeout_ms" in self.names
         self.class_column: str | None = None
         self.classes: list[str] = []  # in order of appearance; complete after one pass
         self._codes: dict[Any, int] = {}
-        self._read = read
+        self._outcomes = outcomes
         self._pending = pending
         self._rejected = rejected
         for name in ("status", "at_ms", "waited_ms", "by_key"):
@@ -88,22 +99,28 @@ class Stays:
         rejected: Any = None,
         *,
         class_column: str | None = None,
+        until_ms: int | None = None,
     ) -> Stays:
-        """Take tables from memory."""
+        """Take tables from memory: all three that `replay.resolve` gives, if there are any."""
 
-        def reader(table: Any) -> Callable[[list[str]], Iterator[Any]]:
-            return lambda columns: iter(table.select(columns).to_batches(max_chunksize=_BATCH_ROWS))
+        def source(table: Any) -> Source:
+            return Source(
+                table.column_names,
+                lambda columns: iter(table.select(columns).to_batches(max_chunksize=_BATCH_ROWS)),
+            )
 
         return cls(
-            outcomes.column_names,
-            reader(outcomes),
-            pending=None if pending is None else reader(pending),
-            rejected=None if rejected is None else reader(rejected),
+            source(outcomes),
+            pending=None if pending is None else source(pending),
+            rejected=None if rejected is None else source(rejected),
             class_column=class_column,
+            until_ms=until_ms,
         )
 
     @classmethod
-    def of_folder(cls, folder: str | Path, *, class_column: str | None = None) -> Stays:
+    def of_folder(
+        cls, folder: str | Path, *, class_column: str | None = None, until_ms: int | None = None
+    ) -> Stays:
         """Take a folder that holds outcomes/ and perhaps pending/ and rejected/."""
         folder = Path(folder)
         if not folder.is_dir():
@@ -113,36 +130,45 @@ class Stays:
         inner = folder / "outcomes"
         outcomes = _dataset(inner if inner.exists() else folder)
 
-        def beside(name: str) -> Callable[[list[str]], Iterator[Any]] | None:
+        def beside(name: str) -> Source | None:
             if not inner.exists() or not (folder / name).is_dir():
                 return None
             if not _files(folder / name):  # a stream that has had nothing to say
-                return lambda columns: iter(())
-            return _reader(_dataset(folder / name))
+                return Source([], lambda columns: iter(()))
+            return _source(_dataset(folder / name))
 
         return cls(
-            outcomes.schema.names,
-            _reader(outcomes),
+            _source(outcomes),
             pending=beside("pending"),
             rejected=beside("rejected"),
             class_column=class_column,
+            until_ms=until_ms,
             origin=str(folder),
         )
 
     def batches(self, columns: set[str]) -> Iterator[Stay]:
         """The outcomes, with what these columns say."""
-        for batch in self._read(sorted(columns)):
+        for batch in self._outcomes.read(sorted(columns)):
             if batch.num_rows:
                 yield Stay(self, batch)
+
+    @property
+    def class_columns(self) -> set[str]:
+        """The columns that it takes to tell classes: one or none."""
+        return set() if self.class_column is None else {self.class_column}
 
     @property
     def knows_pending(self) -> bool:
         return self._pending is not None
 
-    def pending_submitted_ms(self) -> Iterator[Int64s]:
-        """When the operations that still wait were submitted."""
-        for batch in self._pending(["submitted_ms"]) if self._pending else ():
-            yield _integers(batch, "submitted_ms")
+    def pending_batches(self) -> Iterator[Pending]:
+        """The operations that still wait."""
+        if self._pending is None:
+            return
+        wanted = {"submitted_ms", "timeout_ms"} | (self.class_columns & {*self._pending.names})
+        for batch in self._pending.read(sorted(wanted)):
+            if batch.num_rows:
+                yield Pending(self, batch)
 
     @property
     def knows_rejected(self) -> bool:
@@ -151,7 +177,7 @@ class Stays:
     def rejected_reasons(self) -> dict[tuple[str, str], int]:
         """How many rows of which table were rejected for which reason."""
         counts: dict[tuple[str, str], int] = {}
-        for batch in self._rejected(["table", "reason"]) if self._rejected else ():
+        for batch in self._rejected.read(["table", "reason"]) if self._rejected else ():
             grouped = pa.Table.from_batches([batch]).group_by(["table", "reason"])
             for row in grouped.aggregate([([], "count_all")]).to_pylist():
                 kind = (row["table"] or "", row["reason"] or "")
@@ -171,8 +197,8 @@ class Stays:
         return self._codes[value]
 
 
-class Stay:
-    """One batch of ended operations, each column as an array when it is first asked for."""
+class _Batch:
+    """Some operations, each column as an array when it is first asked for."""
 
     def __init__(self, stays: Stays, batch: Any) -> None:
         self._stays = stays
@@ -180,6 +206,51 @@ class Stay:
 
     def __len__(self) -> int:
         return int(self._batch.num_rows)
+
+    @cached_property
+    def timeout_known(self) -> npt.NDArray[np.bool_]:
+        """Whether there is a timeout: a stream or a history may be older than the column."""
+        return self._valid("timeout_ms")
+
+    @cached_property
+    def timeout_ms(self) -> Int64s:
+        """Meaningless where it is not known."""
+        return _integers(self._batch, "timeout_ms", nulls=True)
+
+    @cached_property
+    def class_code(self) -> npt.NDArray[np.int32]:
+        """The number of each operation's class; all 0 where there are no classes."""
+        stays = self._stays
+        if stays.class_column is None:
+            return np.zeros(len(self), np.int32)
+        if stays.class_column not in self._batch.schema.names:
+            return np.full(len(self), stays.code(None), np.int32)
+        column = self._batch.column(stays.class_column)
+        if pa.types.is_null(column.type):
+            column = column.cast(pa.string())
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode("encode")
+        local = [stays.code(value) for value in column.dictionary.to_pylist()]
+        if column.null_count:
+            local.append(stays.code(None))
+        codes = pc.fill_null(column.indices.cast(pa.int32()), len(local) - 1)
+        numbers: npt.NDArray[np.int32] = np.asarray(local, np.int32)
+        return np.asarray(numbers.take(codes.to_numpy(zero_copy_only=False)), np.int32)
+
+    def _valid(self, name: str) -> npt.NDArray[np.bool_]:
+        return np.asarray(self._batch.column(name).is_valid().to_numpy(zero_copy_only=False))
+
+
+class Pending(_Batch):
+    """Operations that still waited when the data ended."""
+
+    @cached_property
+    def submitted_ms(self) -> Int64s:
+        return _integers(self._batch, "submitted_ms")
+
+
+class Stay(_Batch):
+    """Operations that ended."""
 
     @cached_property
     def at_ms(self) -> Int64s:
@@ -206,8 +277,12 @@ class Stay:
     @cached_property
     def held(self) -> npt.NDArray[np.bool_]:
         """Whether the condition held at some time."""
-        column = self._batch.column("condition_ms")
-        return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+        return self._valid("condition_ms")
+
+    @cached_property
+    def condition_ms(self) -> Int64s:
+        """When it held; meaningless where it never did."""
+        return _integers(self._batch, "condition_ms", nulls=True)
 
     @cached_property
     def condition_waits_ms(self) -> Values:
@@ -215,31 +290,12 @@ class Stay:
 
         As long as 64 bits without a sign: from the first of all times to the last.
         """
-        condition_ms = _integers(self._batch, "condition_ms", nulls=True)
-        return condition_ms.view(np.uint64) - self.submitted_ms.view(np.uint64)
+        return self.condition_ms.view(np.uint64) - self.submitted_ms.view(np.uint64)
 
     @cached_property
     def by_key(self) -> Any:
         """The key that completed each, as Arrow strings; null where none did."""
         return self._batch.column("by_key").cast(pa.string())
-
-    @cached_property
-    def class_code(self) -> npt.NDArray[np.int32]:
-        """The number of each operation's class; all 0 where there are no classes."""
-        stays = self._stays
-        if stays.class_column is None:
-            return np.zeros(len(self), np.int32)
-        column = self._batch.column(stays.class_column)
-        if pa.types.is_null(column.type):
-            column = column.cast(pa.string())
-        if not pa.types.is_dictionary(column.type):
-            column = column.dictionary_encode("encode")
-        local = [stays.code(value) for value in column.dictionary.to_pylist()]
-        if column.null_count:
-            local.append(stays.code(None))
-        codes = pc.fill_null(column.indices.cast(pa.int32()), len(local) - 1)
-        numbers: npt.NDArray[np.int32] = np.asarray(local, np.int32)
-        return np.asarray(numbers.take(codes.to_numpy(zero_copy_only=False)), np.int32)
 
 
 def _integers(batch: Any, name: str, *, nulls: bool = False) -> Int64s:
@@ -281,7 +337,11 @@ def _dataset(folder: Path) -> Any:
     try:
         if form == "json":
             return _json_dataset(files)
-        return ds.dataset([str(path) for path in files], format=form)
+        # A stream that has run for long may have begun with fewer columns than it has now.
+        oldest, newest = (pick(files, key=lambda path: path.stat().st_mtime) for pick in (min, max))
+        schemas = [ds.dataset([str(path)], format=form).schema for path in {oldest, newest}]
+        schema = pa.unify_schemas(schemas)
+        return ds.dataset([str(path) for path in files], schema=schema, format=form)
     except (pa.ArrowInvalid, OSError) as error:
         raise BadOutcomes(f"cannot read {folder}: {error}") from error
 
@@ -290,7 +350,7 @@ def _json_dataset(files: list[Path]) -> Any:
     """Lines of JSON leave out what is null, and whole files can be empty: gather the columns."""
     filled = [str(path) for path in files if path.stat().st_size]
     if not filled:  # a stream that has had nothing to say so far
-        return ds.dataset(pa.schema([(name, _TYPES[name]) for name in _SAID]).empty_table())
+        return ds.dataset(pa.schema(list(_TYPES.items())).empty_table())
     seen = pa.unify_schemas([ds.dataset([path], format="json").schema for path in filled[:64]])
     kinds = {field.name: field.type for field in seen} | _TYPES
     names = [*seen.names, *(name for name in _ALWAYS if name not in seen.names)]
@@ -298,7 +358,7 @@ def _json_dataset(files: list[Path]) -> Any:
     return ds.dataset(filled, schema=schema, format="json")
 
 
-def _reader(dataset: Any) -> Callable[[list[str]], Iterator[Any]]:
+def _source(dataset: Any) -> Source:
     def read(columns: list[str]) -> Iterator[Any]:
         missing = [name for name in columns if name not in dataset.schema.names]
         if missing:
@@ -315,4 +375,4 @@ def _reader(dataset: Any) -> Callable[[list[str]], Iterator[Any]]:
         except (pa.ArrowInvalid, OSError) as error:
             raise BadOutcomes(f"cannot read {dataset.files[0]}: {error}") from error
 
-    return read
+    return Source(dataset.schema.names, read)

@@ -84,6 +84,16 @@ section{margin-top:44px}
 .whole{grid-column:span 2}
 .cards .head{display:flex;justify-content:space-between;align-items:baseline;gap:12px}
 .cards .said{margin:6px 0 10px;font-size:14px;flex:1}
+td small,th small,dd small{display:block;font-size:13px;font-weight:400;color:var(--quiet)}
+.advice{margin-bottom:12px}
+.advice th .verdict{display:inline-block;margin-top:2px}
+.whatif{display:none}
+.js .whatif{display:block}
+.whatif label{font-weight:600}
+.whatif input{font:inherit;color:inherit;background:var(--ground);border:1px solid var(--quiet);
+ border-radius:6px;padding:4px 8px;margin-left:4px;max-width:100%}
+.whatif #whatif-help{color:var(--quiet);font-size:14px;margin-left:10px}
+.whatif .scroll{margin-top:10px}
 .verdict{white-space:nowrap;font-size:14px;font-weight:600}
 .verdict.tight{color:var(--expired)}.verdict.long{color:var(--pending)}
 .verdict.fits{color:var(--completed)}.verdict.unknown,.verdict.mixed{color:var(--quiet)}
@@ -92,6 +102,7 @@ figure+figure{margin-top:20px}
 figcaption{font-weight:600;margin-bottom:6px}
 figcaption span{font-weight:400;color:var(--quiet)}
 svg{display:block;width:100%;height:auto;overflow:visible}
+svg[data-read]{touch-action:pan-y}
 svg:focus-visible{outline:2px solid var(--completed);outline-offset:4px;border-radius:4px}
 svg.narrow{display:none}
 .read{min-height:1.5em;font-size:14px;color:var(--quiet);margin:0;display:none}
@@ -103,6 +114,9 @@ svg.narrow{display:none}
 .fill{fill:var(--part)}
 .curve{fill:none;stroke:var(--part);stroke-width:2;stroke-linejoin:round}
 .area{fill:var(--part);opacity:.14}
+.before{--part:var(--quiet);stroke-dasharray:6 3}
+.bound{fill:none;stroke:var(--part);stroke-width:1;stroke-dasharray:2 3}
+.unknown{fill:var(--quiet);opacity:.12}
 .present{stroke:var(--ink);stroke-width:1.5;stroke-dasharray:5 3}
 .mark{stroke:var(--ink);stroke-width:2}
 .hollow{fill:var(--card)}.solid{fill:var(--ink)}
@@ -145,6 +159,8 @@ svg.narrow{display:block}
 .tile .many small{display:block;margin:0}
 .meter{display:none}
 th,td{padding:7px 8px}
+.whatif td{white-space:normal}
+.whatif #whatif-help{display:block;margin:4px 0 0}
 }
 @media print{body{background:#fff}.card,.tile{break-inside:avoid}.js .read{display:none}}
 """
@@ -152,10 +168,11 @@ th,td{padding:7px 8px}
 
 # Reading values off a chart, with a pointer, a finger or the arrow keys. Everything that it tells
 # is also in a table, so the page does without it.
-SCRIPT = """
+SCRIPT = r"""
 document.documentElement.classList.add('js');
 for(const svg of document.querySelectorAll('svg[data-read]')){
- const points=JSON.parse(svg.dataset.read),out=svg.closest('figure').querySelector('.read');
+ const points=JSON.parse(svg.dataset.read),figure=svg.closest('figure');
+ const out=figure.querySelector('.read');
  const idle=out.textContent,box=svg.viewBox.baseVal;
  let guide=null,at=-1;
  const show=n=>{
@@ -166,17 +183,50 @@ for(const svg of document.querySelectorAll('svg[data-read]')){
   guide.setAttribute('x1',points[n][0]);guide.setAttribute('x2',points[n][0]);
   out.textContent=points[n][1]};
  const hide=()=>{at=-1;if(guide){guide.remove();guide=null}out.textContent=idle};
- svg.addEventListener('pointermove',event=>{
+ const read=event=>{
   const sides=svg.getBoundingClientRect(),x=(event.clientX-sides.left)*box.width/sides.width;
   let best=0;
   points.forEach((point,n)=>{if(Math.abs(point[0]-x)<Math.abs(points[best][0]-x))best=n});
-  show(best)});
- svg.addEventListener('pointerleave',hide);
+  show(best)};
+ svg.addEventListener('pointerdown',read);
+ svg.addEventListener('pointermove',read);
+ // A finger that is lifted leaves; what it has read stays, until another chart is touched.
+ svg.addEventListener('pointerleave',event=>{if(event.pointerType!=='touch')hide()});
+ document.addEventListener('pointerdown',event=>{if(!figure.contains(event.target))hide()});
  svg.addEventListener('blur',hide);
  svg.addEventListener('keydown',event=>{
   const step={ArrowLeft:-1,ArrowRight:1}[event.key];
   if(!step)return;
   event.preventDefault();
   show(Math.min(points.length-1,Math.max(0,at<0?(step>0?0:points.length-1):at+step)))});
+}
+const whatIf=document.querySelector('.whatif');
+if(whatIf){
+ const field=whatIf.querySelector('input'),rows=[...whatIf.querySelectorAll('tbody tr')];
+ const units={ms:1,s:1e3,sec:1e3,m:6e4,min:6e4,h:36e5,d:864e5};
+ const length=text=>{
+  const given=text.toLowerCase().replace(/[\s\u00a0]+/g,'').replace(/,/g,'');
+  const parts=[...given.matchAll(/(\d+(?:\.\d+)?)([a-z]+)/g)];
+  if(!parts.length||parts.map(part=>part[0]).join('')!==given)return null;
+  return parts.reduce((sum,part)=>sum+part[1]*(units[part[2]]??NaN),0)};
+ const percent=part=>part===0?'0 %':part===1?'100 %':
+  part<1e-5?'< 0.001 %':(100*part).toFixed(part>=.01&&part<.99?1:part>=.001?2:3)+' %';
+ const about=number=>Math.round(number).toLocaleString('en-US');
+ const points=rows.map(row=>row.dataset.points.split(';').map(each=>each.split(',').map(Number)));
+ const show=()=>{
+  const ms=length(field.value),bad=ms===null||Number.isNaN(ms);
+  field.setAttribute('aria-invalid',bad);
+  rows.forEach((row,n)=>{
+   const [,expire,late]=row.cells,mine=points[n],watched=+row.dataset.watched;
+   late.textContent='';
+   if(bad)expire.textContent='type a number and ms, s, min, h or d';
+   else if(ms>mine.at(-1)[0])expire.textContent='not known: longer than the data can tell';
+   else{
+    const [,all,lost]=mine.findLast(each=>each[0]<=ms)??[0,1e6,1e6];
+    expire.textContent=`${percent(all/1e6)}, about ${about(all/1e6*watched)} of ${about(watched)}`;
+    late.textContent=`about ${about(lost/1e6*row.dataset.ever*watched)}, `+
+     `${percent(lost/1e6)} of those that get it`}})};
+ field.addEventListener('input',show);
+ show();
 }
 """

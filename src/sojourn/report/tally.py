@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from sojourn.report.bins import Histogram, Values
-from sojourn.report.ranks import LARGEST, MEDIAN, P99, Found, Quantile, Search
+from sojourn.report.ranks import LARGEST, MEDIAN, P99, Quantile, Search
 from sojourn.report.stays import STATUSES, Int64s, Stay, Stays
 
 
@@ -64,7 +64,7 @@ class Ranked:
         return all(search.over for search in self._searches)
 
     @property
-    def found(self) -> list[Found | None]:
+    def found(self) -> list[int | None]:
         """One for each quantile, None of nothing."""
         return [search.found for search in self._searches]
 

@@ -59,8 +59,8 @@ class Timeline:
         self._expired += self._counts(stay.at_ms[stay.status == EXPIRED])
 
     def end_pass(self) -> Iterable[Job]:
-        for submitted_ms in self._stays.pending_submitted_ms():
-            self._begun += self._counts(submitted_ms)
+        for pending in self._stays.pending_batches():
+            self._begun += self._counts(pending.submitted_ms)
         self.outside = int(self._ended[-1])
         return ()
 

@@ -63,5 +63,10 @@ def share(part: int, whole: int) -> str:
     return "< 0.001 %" if part < whole - part else "> 99.999 %"
 
 
+def percent(part: float) -> str:
+    """A share that is not of two counts."""
+    return share(round(part * 10**12), 10**12)
+
+
 def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
     return f"{large} {large_unit} {small} {small_unit}" if small else f"{large} {large_unit}"

@@ -1,17 +1,16 @@
 """The timeout advisor's verdict on a class, from the sample of its recent ends.
 
-The advisor is `sojourn.report.advisor`, which works on outcomes in tables; it needs numpy and
-pyarrow. Here the sample becomes such a table, and the advice a sentence. Two things differ from a
-report. The present timeout is known from every operation, not only from those that expired. And a
-verdict needs enough operations whose condition held: 100 to speak of 1 in 100, and 1,000 to call a
-timeout longer than needed, since that rests on 999 in 1,000.
+It goes by the operations whose condition held, in time or later, and what they waited for that. It
+needs enough of them: 100 to speak of 1 in 100, and 1,000 to call a timeout longer than needed,
+since that rests on 999 in 1,000. A report over recorded outcomes knows more: how long the data
+goes on, and so how sure its numbers are (`sojourn.report.advisor`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 from sojourn.durable.answers import EXPIRED
@@ -43,52 +42,31 @@ def is_installed() -> bool:
 
 def advise(sample: Sequence[Ended]) -> Advice:
     """What the timeout of these, which are one or more, should have been."""
-    import pyarrow as pa
-
-    from sojourn.report.advisor import Advisor, Present
-    from sojourn.report.stays import Stays
-    from sojourn.report.tally import run
-
-    table = pa.table(
-        {
-            "status": pa.array([each.status for each in sample], pa.string()),
-            "at_ms": pa.array([each.at_ms for each in sample], pa.int64()),
-            "waited_ms": pa.array([each.at_ms - each.submitted_ms for each in sample], pa.int64()),
-            "by_key": pa.nulls(len(sample), pa.string()),
-            "condition_ms": pa.array([each.condition_ms for each in sample], pa.int64()),
-        }
-    )
-    stays = Stays.of_tables(table)
-    advisor = Advisor(stays)
-    run(stays, [advisor])
-    found = advisor.advice[0]
-
     timeouts = Counter(each.timeout_ms for each in sample)
     timeout_ms = min(timeouts, key=lambda ms: (-timeouts[ms], ms))
-    held_ms = [e.condition_ms - e.submitted_ms for e in sample if e.condition_ms is not None]
+    held_ms = sorted(e.condition_ms - e.submitted_ms for e in sample if e.condition_ms is not None)
     too_short = sum(ms > timeout_ms for ms in held_ms)
-    expired = sum(each.status == EXPIRED and each.timeout_ms == timeout_ms for each in sample)
-    found = replace(found, present=Present(timeout_ms, expired, len(timeouts), True, too_short))
-    for_99_ms = found.for_99.value if found.for_99 else None
-    for_999_ms = found.for_999.value if found.for_999 else None
+    never = sum(each.status == EXPIRED and each.condition_ms is None for each in sample)
+    for_99_ms = for_999_ms = None
+    if held_ms:
+        for_99_ms = held_ms[-(-len(held_ms) * 99 // 100) - 1]
+        for_999_ms = held_ms[-(-len(held_ms) * 999 // 1_000) - 1]
     verdict, says = _judge(
-        found.verdict.value, found.counted, found.never, too_short, timeout_ms, len(timeouts),
-        for_99_ms, for_999_ms,
-    )  # fmt: skip
+        len(held_ms), never, too_short, timeout_ms, len(timeouts), for_99_ms, for_999_ms
+    )
     return Advice(
         verdict=verdict,
         says=says,
-        rests_on=found.counted,
+        rests_on=len(held_ms),
         sampled=len(sample),
         since_ms=min(each.at_ms for each in sample),
         timeout_ms=timeout_ms,
-        for_99_ms=for_99_ms if found.counted >= ENOUGH_FOR_99 else None,
-        for_999_ms=for_999_ms if found.counted >= ENOUGH_FOR_999 else None,
+        for_99_ms=for_99_ms if len(held_ms) >= ENOUGH_FOR_99 else None,
+        for_999_ms=for_999_ms if len(held_ms) >= ENOUGH_FOR_999 else None,
     )
 
 
 def _judge(
-    verdict: str,
     counted: int,
     never: int,
     too_short: int,
@@ -106,18 +84,18 @@ def _judge(
             f"too little to go by: {count(counted)} got what they waited for, "
             f"{ENOUGH_FOR_99} are needed{vain}"
         )
-    if verdict == "mixed":
-        return verdict, (
+    if timeouts > 1:
+        return "mixed", (
             f"{count(timeouts)} different timeouts, {duration(timeout_ms)} the commonest; "
             f"99 in 100 need {duration(for_99_ms)}"
         )
-    if verdict == "tight":
-        return verdict, (
+    if timeout_ms < for_99_ms:
+        return "tight", (
             f"with {duration(timeout_ms)}, {share(too_short, counted)} expired that got what they "
             f"waited for later; 99 in 100 need {duration(for_99_ms)}"
         )
-    if verdict == "long" and counted >= ENOUGH_FOR_999:
-        return verdict, (
+    if timeout_ms >= 2 * for_999_ms and counted >= ENOUGH_FOR_999:
+        return "long", (
             f"999 in 1,000 need {duration(for_999_ms)}, the timeout is {duration(timeout_ms)}"
         )
     says = f"99 in 100 need {duration(for_99_ms)}, the timeout is {duration(timeout_ms)}"
