@@ -1,4 +1,4 @@
-"""Three real clients write in transactions while brokers stop and leaders move."""
+"""Real clients write in transactions while brokers stop and leaders move."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ import pytest
 
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
-from kafka_clients import KAFKA_PYTHON_WARNS
-from kafka_transactional_clients import EACH, Transactional
+from kafka_transactional_clients import Aiokafka, Librdkafka, Transactional
 from seeds import seed
 
 from sojourn.kafka import Cluster
 
 pytestmark = [
-    pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS),
     # What is open in a client that was fenced is of no interest any more.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
 PARTITIONS = 3
+
+#: Not kafka-python: if a connection breaks in the middle of a commit it waits for ever, and has
+#: nothing to set against that.
+CLIENTS = (Librdkafka, Aiokafka)
 
 
 class Life(threading.Thread):
@@ -97,7 +99,7 @@ def run(faults: int) -> list[Life]:
     config = {"min.insync.replicas": 2, "auto.create.topics.enable": False}
     with Cluster(brokers=3, config=config) as cluster:
         cluster.create_topic("t", PARTITIONS, 3)
-        lives = [Life(kind, cluster, random.Random(rng.random())) for kind in EACH]
+        lives = [Life(kind, cluster, random.Random(rng.random())) for kind in CLIENTS]
         for life in lives:
             life.kind.or_skip()
             life.start()
@@ -156,5 +158,5 @@ def test_each_client_keeps_its_word_while_brokers_come_and_go() -> None:
 
 @pytest.mark.nightly
 def test_each_client_keeps_its_word_through_many_faults() -> None:
-    lives = run(faults=300)
+    lives = run(faults=1_000)
     assert all("committed" in life.outcomes.values() for life in lives)

@@ -40,7 +40,7 @@ def test_each_committed_record_is_read_once_and_no_aborted_one(run: int) -> None
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("run", range(10))
+@pytest.mark.parametrize("run", range(5))
 def test_each_committed_record_is_read_once_after_many_faults(run: int) -> None:
     for number in range(10):
         _run(seed() + 1_000 + 10 * run + number)
