@@ -398,6 +398,32 @@ def test_a_record_that_comes_after_the_end_is_refused(cluster: Cluster) -> None:
     assert cluster.partition("t", 0).end_offset == 2
 
 
+def test_a_transaction_hangs_if_brokers_do_not_ask_and_the_administrator_ends_it(
+    clock: ManualClock,
+) -> None:
+    config = {"transaction.partition.verification.enable": False}
+    with Cluster(clock=clock, config=config) as cluster:
+        cluster.create_topic("t", partitions=2)
+        producer = Producer(cluster)
+        producer.add(0)
+        producer.write(b"a")
+        producer.end()
+        assert producer.write(b"late") is ErrorCode.none
+        clock.advance(2 * TIMEOUT_MS)  # the coordinator knows nothing of it
+        log = cluster.partition("t", 0).log
+        assert (log.last_stable_offset, log.high_watermark) == (2, 3)
+        marker = {
+            "producer_id": producer.id,
+            "producer_epoch": producer.epoch,
+            "transaction_result": False,
+            "coordinator_epoch": 0,
+            "topics": [{"name": "t", "partition_indexes": [0]}],
+        }
+        assert ask(cluster, 1, "write_txn_markers", 1, {"markers": [marker]}).is_over
+        assert log.last_stable_offset == log.high_watermark == 4
+        assert written(cluster) == [b"a"]
+
+
 # Readers.
 
 

@@ -243,6 +243,8 @@ def _check_transaction(
     producers, owner = partition.log.producers, Owner(batch.producer_id, batch.producer_epoch)
     if producers.is_in_transaction(*owner):
         return
+    if not context.broker.settings.flag("transaction.partition.verification.enable"):
+        return
     producers.tries(batch)
     place = (partition.topic.name, partition.index)
     try:
