@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,3 +52,30 @@ def test_json_lines_are_replayed_on_spark_as_here(
     assert sorted(path.name for path in there.iterdir()) == [
         "_sojourn_files", "outcomes", "pending", "rejected",
     ]  # fmt: skip
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_while_spark_works_leaves_one_line_and_nothing_half_written(
+    tmp_path: Path, number: signal.Signals, status: int
+) -> None:
+    sample.write(sample.make(50_000, seed=5), tmp_path, format="parquet", files=2)
+    inputs = [str(tmp_path / "operations"), str(tmp_path / "signals")]
+    more = ["--master", "local[2]", "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "sojourn", "replay", *inputs, *more]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "replaying on Spark" in line:
+            break
+    if number == signal.SIGINT:  # as a terminal sends it: to all of them
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    said = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=120) == status, said
+    assert said.splitlines()[-1] in ("terminated", "interrupted")
+    assert "Traceback" not in said
+    assert list((tmp_path / "out").iterdir()) == []

@@ -20,6 +20,7 @@ pytest.importorskip("pyspark", reason="streams need PySpark")
 
 import sojourn.spark as on_spark
 from sojourn.cli import stream
+from sojourn.replay.columns import Columns, operation_columns
 
 INPUTS = ["--operations", "in/o", "--signals", "in/s"]
 NAMES = (
@@ -104,7 +105,10 @@ def test_folders_are_read_resolved_and_written(
     assert main(["stream", *INPUTS, *more, *how, "--quiet", "--json"]) == 0
     reads = [(call.args[1:], call.kwargs) for call in asked["read_files"].call_args_list]
     assert reads == [
-        (("parquet", place, table), {"extras": "", "files_per_batch": 1})
+        (
+            ("parquet", place, table),
+            {"extras": "", "files_per_batch": 1, "columns": Columns(table)},
+        )
         for place, table in (("in/o", "operations"), ("in/s", "signals"), ("in/c", "cancels"))
     ]
     assert asked["resolve_stream"].call_args.kwargs == {
@@ -163,11 +167,17 @@ def test_topics_are_read_and_written(
 ) -> None:
     asked["write_kafka"].return_value = Query()
     kafka = ["--format", "kafka", "--bootstrap-servers", "broker:9092", "--extras", "class string"]
+    kafka += ["--map", "id=order", "--timeout", "30min", "--require", "paid/{order}"]
     out = ["--out-topic", "outcomes", "--checkpoint", "state", "--trigger", "5 seconds"]
     assert main(["stream", *INPUTS, *kafka, *out]) == 0
     first, second = asked["from_kafka"].call_args_list
     assert first.args[1:] == ("broker:9092", "in/o", "operations")
-    assert first.kwargs == {"extras": "class string", "starting": "earliest"}
+    mapped = operation_columns(id="order", timeout=1_800_000, requires=["paid/{order}"])
+    assert first.kwargs == {
+        "extras": "class string",
+        "starting": "earliest",
+        "columns": mapped,
+    }
     assert second.kwargs["extras"] == ""
     assert asked["write_kafka"].call_args.args[1:] == ("broker:9092", "outcomes", "state")
     assert asked["write_kafka"].call_args.kwargs["trigger"] == "5 seconds"

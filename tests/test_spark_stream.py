@@ -64,7 +64,7 @@ def test_files_in_files_out_late_and_bad_rows_rejected_and_counts_add_up(
     session: SparkSession, tmp_path: Path
 ) -> None:
     broken = '{"id": "broken", "submitted_ms": 10'
-    wrong = '{"id": "wrong", "submitted_ms": "soon"}'
+    wrong = {"id": "wrong", **OPERATION, "submitted_ms": "soon"}
     lines(
         tmp_path / "operations",
         "0",
@@ -103,13 +103,14 @@ def test_files_in_files_out_late_and_bad_rows_rejected_and_counts_add_up(
     reasons = Counter((row["table"], row["reason"]) for row in rejected)
     unreadable = "it is not JSON, or not of the columns' types"
     assert reasons == {
-        ("operations", unreadable): 2,
+        ("operations", unreadable): 1,
+        ("operations", "submitted_ms is not a time"): 1,
         ("operations", "id is null"): 1,
         ("operations", LATE): 1,
         ("signals", unreadable): 1,
         ("signals", LATE): 1,
     }
-    assert {row["row"] for row in rejected if row["reason"] == unreadable} == {broken, wrong, "[1]"}
+    assert {row["row"] for row in rejected if row["reason"] == unreadable} == {broken, "[1]"}
     assert sum((Counter(batch.counts) for batch in seen), Counter()) == {
         "completed": 1,
         "expired": 1,

@@ -6,8 +6,10 @@ import argparse
 import contextlib
 import logging
 import os
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,8 +34,6 @@ def session(args: argparse.Namespace, settings: dict[str, str]) -> Iterator[Spar
 
     ours = SparkContext._active_spark_context is None
     log = _log()
-    # It prints a traceback where Ctrl-C finds it waiting for an answer; ours is one line.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     try:
         with _stderr_to(log) if ours else contextlib.nullcontext():
             spark = local_session(
@@ -44,7 +44,8 @@ def session(args: argparse.Namespace, settings: dict[str, str]) -> Iterator[Spar
     except Exception as error:
         raise _did_not_start(error, log) from error
     try:
-        yield spark
+        with _stopped_in_one_line():
+            yield spark
     except Exception:
         print(f"Spark's own messages are in {log}", file=sys.stderr)
         raise
@@ -56,6 +57,32 @@ def session(args: argparse.Namespace, settings: dict[str, str]) -> Iterator[Spar
     finally:
         if ours:
             _stop(spark)
+
+
+@contextmanager
+def _stopped_in_one_line() -> Iterator[None]:
+    """Let Ctrl-C raise where we are, and py4j keep the traceback of that to itself.
+
+    PySpark's own handler asks the JVM something in the middle of another answer, which fails.
+    """
+
+    def is_not_of_py4j(record: logging.LogRecord) -> bool:
+        return "while sending command" not in record.getMessage()
+
+    before = None
+    if threading.current_thread() is threading.main_thread():
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    root, py4j = logging.getLogger(), logging.getLogger("py4j")  # it uses both
+    level = py4j.level
+    root.addFilter(is_not_of_py4j)
+    py4j.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        root.removeFilter(is_not_of_py4j)
+        py4j.setLevel(level)
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def _stop(spark: SparkSession) -> None:

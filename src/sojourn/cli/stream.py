@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from sojourn.cli.options import add_ending, add_spark, duration_ms, need
+from sojourn.cli.options import add_ending, add_mapping, add_spark, columns_of, duration_ms, need
 from sojourn.cli.progress import Progress, showing
 from sojourn.cli.session import session
 from sojourn.errors import OutOfRange
@@ -138,9 +138,10 @@ def add_parser(commands: Any) -> None:
         action="store_true",
         help="take what is there, then stop; else it goes on until Ctrl-C",
     )
+    add_mapping(parser)
     add_spark(parser)
     add_ending(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_run, stops_cleanly=True)
 
 
 class Batches:
@@ -210,6 +211,8 @@ def _start(spark: SparkSession, args: argparse.Namespace, batches: Batches) -> S
     if args.from_checkpoint:
         fork = on_spark.fork_checkpoint(spark, args.from_checkpoint, args.checkpoint)
 
+    columns = columns_of(args)
+
     def read(place: str, table: str) -> DataFrame:
         extras = args.extras if table == "operations" else ""
         if args.format == "kafka":
@@ -220,9 +223,16 @@ def _start(spark: SparkSession, args: argparse.Namespace, batches: Batches) -> S
                 table,
                 extras=extras,
                 starting=args.starting,
+                columns=columns[table],
             )
         return on_spark.read_files(
-            spark, args.format, place, table, extras=extras, files_per_batch=args.files_per_batch
+            spark,
+            args.format,
+            place,
+            table,
+            extras=extras,
+            files_per_batch=args.files_per_batch,
+            columns=columns[table],
         )
 
     ended = on_spark.resolve_stream(

@@ -109,6 +109,26 @@ class Columns:
                 kinds[source] = KINDS[self.table].get(target, "")
         return {column: kind for column, kind in kinds.items() if kind}
 
+    def reads(self) -> list[str]:
+        """Say which columns of a table are read; where nothing is said, ours by name."""
+        found: list[str] = []
+        for target, source in self.sources:
+            if isinstance(source, str):
+                found += self._template(target, source, []).names if "{" in source else [source]
+        for key, _ in self.requires:
+            found += self._template("requires", key, []).names
+        found += [column for column, _ in self.where]
+        given = {target for target, _ in self.sources}
+        given |= {"timeout_ms"} if self.timeout_ms is not None else set()
+        given |= {"requires"} if self.requires else set()
+        stems = {target.rpartition("_")[0] for target in given if "_" in target}
+        stems |= {"timeout"} if "deadline" in stems else set()
+        for column in rows.COLUMNS[self.table]:
+            stem = column.rpartition("_")[0]
+            if column not in given and not (stem and stem in stems):
+                found.append(column)
+        return list(dict.fromkeys(found))
+
     def of(self, table: Any) -> pa.Table:
         """Return the Arrow table with our columns, and of operations those that pass through."""
         table = rows.as_table(table, self.table)
@@ -140,7 +160,8 @@ class Columns:
                 if name is not None:
                     if form or conversion or not name:
                         raise ValueError("write {column} and nothing else in the braces")
-                    self._check(name, names, f"{target}={text}")
+                    if names:
+                        self._check(name, names, f"{target}={text}")
                     pieces.append((True, name))
         except ValueError as error:
             if isinstance(error, BadTable):

@@ -282,7 +282,7 @@ CHECKS: dict[str, Any] = {
 def own_names(name: str, columns: Sequence[str]) -> list[str]:
     """Return those of a table's columns that are ours; of operations the others pass through."""
     wanted = [CORRUPT, CORRUPT_REASON]
-    for column in _COLUMNS[name]:
+    for column in COLUMNS[name]:
         stem, _, unit = column.rpartition("_")
         found = time_name(columns, stem) if unit == "ms" else column
         if found is None and column == "timeout_ms":
@@ -442,8 +442,8 @@ def _column(table: pa.Table, name: str, column: str) -> pa.ChunkedArray:
         raise BadTable(
             f"{name}: there are {len(found)} columns {column!r}; drop or rename all but one"
         )
-    hint = f"it takes {', '.join(_COLUMNS[name])}"
-    for other, columns in _COLUMNS.items():
+    hint = f"it takes {', '.join(COLUMNS[name])}"
+    for other, columns in COLUMNS.items():
         if other != name and all(c in table.column_names for c in columns if c != "needed"):
             hint = f"these are the columns of {other}: are the two tables swapped?"
     raise BadTable(f"{name}: there is no column {column!r}, only {_names(table)}; {hint}")
@@ -706,7 +706,7 @@ def _short(value: Any) -> str:
     return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
 
 
-_COLUMNS = {OPERATIONS: OPERATION_COLUMNS, SIGNALS: SIGNAL_COLUMNS, CANCELS: CANCEL_COLUMNS}
+COLUMNS = {OPERATIONS: OPERATION_COLUMNS, SIGNALS: SIGNAL_COLUMNS, CANCELS: CANCEL_COLUMNS}
 _TEXT_REQUIRES = pa.list_(pa.struct([("key", pa.string()), ("offset", pa.string())]))
 _LISTS = (
     pa.types.is_list,

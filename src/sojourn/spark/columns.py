@@ -19,6 +19,7 @@ from sojourn.replay.columns import (
     operation_columns,
     signal_columns,
 )
+from sojourn.replay.rows import CORRUPT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -50,9 +51,12 @@ def applied(columns: Columns, df: DataFrame) -> DataFrame:
     plan = columns.plan(df.columns)
     for name, values in plan.where:
         if values is None:
-            df = df.where(_column(name).isNotNull())
+            wanted = _column(name).isNotNull()
         else:
-            df = df.where(_text(df, name, columns.table, or_boolean=True).isin(*values))
+            wanted = _text(df, name, columns.table, or_boolean=True).isin(*values)
+        if CORRUPT in df.columns:  # nobody knows what was in there
+            wanted = wanted | _column(CORRUPT).isNotNull()
+        df = df.where(wanted)
     made = [_made(df, source, columns.table).alias(name) for name, source in plan.made.items()]
     return df.select(*made, *(_column(name) for name in plan.kept))
 

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 
 from sojourn.errors import BadTable, OutOfRange, SojournError
 from sojourn.replay import rows
-from sojourn.replay.rows import CORRUPT
+from sojourn.replay.columns import Columns
+from sojourn.replay.formats import NOT_UNICODE
+from sojourn.replay.rows import CORRUPT, CORRUPT_REASON
+from sojourn.spark.columns import applied
 from sojourn.spark.session import quiet_pyspark
 
 if TYPE_CHECKING:
@@ -27,6 +30,8 @@ _COLUMNS = {
     rows.SIGNALS: "key string, offset long, at_ms long",
     rows.CANCELS: "id string, at_ms long",
 }
+# In JSON a number may be text, and a time a number or text: what it means, rows.py says.
+_REQUIRES = "array<struct<key: string, offset: string>>"
 
 
 def read_files(
@@ -37,25 +42,27 @@ def read_files(
     *,
     extras: str = "",
     files_per_batch: int | None = None,
+    columns: Columns | None = None,
 ) -> DataFrame:
     """Read a folder as it fills: `format` is "parquet" or "json" (an object a line).
 
     `table` is "operations", "signals" or "cancels"; `extras` are further columns of it as in SQL,
     e.g. "shop string, amount decimal(10, 2)". Parquet files that are there already tell the columns
     by themselves. Files must appear whole, by a rename. A damaged Parquet file stops the query with
-    an error that names it; a damaged line of JSON becomes a rejected row.
+    an error that names it; a damaged line of JSON becomes a rejected row. `columns` says where our
+    columns come from, as `as_operations` and its siblings make it.
     """
-    columns = _columns(table, extras)
+    known = _columns(table, extras)
     reader = spark.readStream
     if files_per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", files_per_batch)
     if format == "json":
-        return parse_json(reader.text(path), table, extras=extras)
+        return parse_json(reader.text(path), table, extras=extras, columns=columns)
     if format != "parquet":
         raise OutOfRange(f'format must be "parquet" or "json", got {format!r}')
-    if not extras:
-        columns = _columns_of_files(spark, path) or columns
-    return reader.schema(columns).parquet(path)
+    if not extras or not is_plain(columns):
+        known = _columns_of_files(spark, path) or known
+    return _mapped(reader.schema(known).parquet(path), columns)
 
 
 def from_kafka(
@@ -67,11 +74,13 @@ def from_kafka(
     extras: str = "",
     starting: str = "earliest",
     options: dict[str, str] | None = None,
+    columns: Columns | None = None,
 ) -> DataFrame:
     """Read a topic whose values are JSON objects, one row each.
 
     The session needs Spark's Kafka connector: `spark.jars.packages` set to `KAFKA_PACKAGE` when it
-    is started. `options` go to the connector as they are, e.g. "kafka.security.protocol".
+    is started. `options` go to the connector as they are, e.g. "kafka.security.protocol". `columns`
+    says where our columns come from.
     """
     reader = spark.readStream.format("kafka").options(**(options or {}))
     reader = reader.option("kafka.bootstrap.servers", servers).option("subscribe", topic)
@@ -80,28 +89,47 @@ def from_kafka(
         messages = reader.load()
     except Exception as error:
         raise _without_connector(error) from error
-    return parse_json(messages, table, extras=extras)
+    return parse_json(messages, table, extras=extras, columns=columns)
 
 
-def parse_json(messages: DataFrame, table: str, *, extras: str = "") -> DataFrame:
+def parse_json(
+    messages: DataFrame, table: str, *, extras: str = "", columns: Columns | None = None
+) -> DataFrame:
     """Turn a column `value` of JSON texts, or bytes of them, into the columns of a table.
 
-    What does not fit them comes out in `_corrupt_record`, the other columns null. Empty lines are
-    passed over; a message without a value, as Kafka has it for deletions, is an empty line too.
+    Values of ours are text, as they stand in the JSON. What does not fit the columns comes out in
+    `_corrupt_record`, the other columns null. Empty lines are passed over; a message without a
+    value, as Kafka has it for deletions, is an empty line too.
     """
     from pyspark.sql import functions as F
 
-    columns = f"{_columns(table, extras)}, {CORRUPT} string"
+    _columns(table, extras)
+    names = (columns or Columns(table)).reads()
+    texts = (f"`{n}` {_REQUIRES if n == 'requires' else 'string'}" for n in names)
+    known = ", ".join([*texts, *([extras] if extras else []), f"{CORRUPT} string"])
     with quiet_pyspark():
         lines = messages.select(F.col("value").cast("string").alias(_TEXT))
         lines = lines.where(F.trim(_TEXT) != "")
         how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-        found = lines.select(_TEXT, F.from_json(_TEXT, columns, how).alias("row"))
+        found = lines.select(_TEXT, F.from_json(_TEXT, known, how).alias("row"))
         found = found.select(_TEXT, "row.*")
         # Bytes that are no UTF-8 can still look like JSON to Spark, and end up in a key.
         broken = F.when(F.is_valid_utf8(_TEXT), F.col(CORRUPT))
         broken = broken.otherwise(F.make_valid_utf8(_TEXT))
-        return found.withColumn(CORRUPT, broken).drop(_TEXT)
+        why = F.when(F.col(CORRUPT).isNull(), None).otherwise(
+            F.when(F.is_valid_utf8(_TEXT), rows.BROKEN).otherwise(NOT_UNICODE)
+        )
+        found = found.withColumn(CORRUPT, broken).withColumn(CORRUPT_REASON, why).drop(_TEXT)
+        return _mapped(found, columns)
+
+
+def is_plain(columns: Columns | None) -> bool:
+    """Say whether our columns are there by name."""
+    return columns is None or columns == Columns(columns.table)
+
+
+def _mapped(df: DataFrame, columns: Columns | None) -> DataFrame:
+    return df if columns is None or is_plain(columns) else applied(columns, df)
 
 
 def _columns(table: str, extras: str) -> str:
