@@ -131,15 +131,20 @@ def round_trip_aiokafka(cluster: Cluster, way: Way) -> bytes:
     return asyncio.run(run())
 
 
-ROUND_TRIPS = [
-    pytest.param(round_trip_librdkafka, id="confluent-kafka"),
+PYTHON_ROUND_TRIPS = [
     pytest.param(round_trip_kafka_python, id="kafka-python"),
     pytest.param(round_trip_aiokafka, id="aiokafka"),
 ]
 
 
-@pytest.mark.parametrize("round_trip", ROUND_TRIPS)
 @pytest.mark.parametrize("way", EACH_WAY)
+def test_a_record_goes_round_by_librdkafka(way: Way) -> None:
+    with way.cluster() as cluster:
+        assert round_trip_librdkafka(cluster, way) == b"x" * 300_000
+
+
+@pytest.mark.parametrize("round_trip", PYTHON_ROUND_TRIPS)
+@pytest.mark.parametrize("way", [EACH_WAY[n] for n in (0, 1, 2, 5)])
 def test_a_record_goes_round(way: Way, round_trip: Callable[[Cluster, Way], bytes]) -> None:
     with way.cluster() as cluster:
         assert round_trip(cluster, way) == b"x" * 300_000
@@ -324,7 +329,7 @@ def is_closed(client: RawClient) -> bool:
 def test_a_session_is_without_end_unless_it_is_bounded() -> None:
     with sasl() as (cluster, client):
         assert log_in(client).session_lifetime.total_seconds() == 0
-        cluster.clock.advance(10**9)
+        cluster.clock.advance(10**7)
         assert client.ask("list_groups", 0).error_code is ErrorCode.none
         # Both are out of order now, and the connection goes on.
         answer = client.ask("sasl_handshake", 1, mechanism="PLAIN")

@@ -27,7 +27,7 @@ from sojourn.kafka.control import Control
 
 BROKERS = 3
 PATIENCE_S = 60.0
-WARM_UP = 5
+WARM_UP = 4
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no /proc to count in")
 
@@ -177,8 +177,8 @@ def soak(length_s: float, each_s: float) -> None:
     logging.getLogger(__name__).info("%d clusters, %d calls, %d bytes", rounds, calls, grown)
 
 
-def test_three_seconds_of_random_calls_leave_nothing_behind(traced: None) -> None:
-    soak(3, 0.2)
+def test_two_seconds_of_random_calls_leave_nothing_behind(traced: None) -> None:
+    soak(2, 0.15)
 
 
 @pytest.mark.nightly

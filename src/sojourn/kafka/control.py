@@ -14,6 +14,7 @@ import json
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ _BODY_MAX_BYTES = 64 * 1024 * 1024
 _CONNECTIONS_MAX = 100
 _IDLE_S = 75.0
 _BACKLOG = 32
+_OUT_OF_FILES_S = 0.1
 
 
 class Control:
@@ -99,6 +101,7 @@ class Control:
                 if self.api.is_closed:
                     return
                 log.warning("kafka control: a connection could not be accepted: %s", error)
+                time.sleep(_OUT_OF_FILES_S)  # else it would be ready again at once
                 continue
             thread = threading.Thread(
                 target=self._serve, args=(sock, address), name="sojourn-kafka-call", daemon=True
