@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections import Counter, defaultdict
@@ -9,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import naive_advice
+import numpy as np
 import pyarrow as pa
 import pytest
 from naive_advice import Naive
@@ -17,6 +19,7 @@ from report_rows import Row, outcome, random_rows, simulated, table
 
 from sojourn import report
 from sojourn.report.advisor import LADDER_MS
+from sojourn.report.bins import bin_of, start_of
 from sojourn.report.units import count, duration, moment, percent, share
 
 MINUTE_MS = 60_000
@@ -82,7 +85,8 @@ class Page:
             pa.Table.from_pylist(self.rejected, report_rejected()),
             class_column="class",
         )
-        self.page = read_page(report.page(report.count(tables)))
+        self.numbers = report.count(tables)
+        self.page = read_page(report.page(self.numbers))
         self.sections = {section.one("h2").text: section for section in self.page.all("section")}
 
     def of_class(self, name: str) -> tuple[list[Row], list[Row]]:
@@ -382,6 +386,96 @@ def test_the_cards_say_the_same_in_words(page: Page) -> None:
             assert vain[1] == count(sum(row["condition_ms"] is None for row in expired))
         several = re.search(r"There are (.*?) different timeouts", said)
         assert (several[1] if several else "1") == count(timeouts[2])
+
+
+def read_outs(section: Element, says: str) -> list[str]:
+    """What the charts of that kind say where they are pointed at."""
+    charts = [svg for svg in section.all("svg") if says in svg.attributes.get("aria-label", "")]
+    return [said for svg in charts for _, said in json.loads(svg.attributes.get("data-read", "[]"))]
+
+
+def test_what_the_charts_of_time_say(page: Page) -> None:
+    section = page.sections["When"]
+    step = re.search(r"Waiting every (.+?)(?: Expired|$)", section.text)
+    assert step is not None
+    step_ms = in_ms(step[1])
+    if step_ms < 1_000:  # moments are written in seconds
+        return
+    by_moment = {}
+    first_ms = min(row["submitted_ms"] for row in page.rows) // step_ms * step_ms
+    for at_ms in range(first_ms, max(row["at_ms"] for row in page.rows) + step_ms, step_ms):
+        begun = sum(row["submitted_ms"] <= at_ms for row in (*page.rows, *page.pending))
+        waiting = begun - sum(row["at_ms"] <= at_ms for row in page.rows)
+        expired = sum(
+            row["status"] == "expired" and at_ms - step_ms < row["at_ms"] <= at_ms
+            for row in page.rows
+        )
+        by_moment[moment(at_ms)] = waiting, expired
+    for said in read_outs(section, "Waiting operations"):
+        at, waiting = re.fullmatch(r"(.*): ([\d,]+) waiting", said).groups()  # type: ignore[union-attr]
+        assert count(by_moment[at][0]) == waiting
+    for said in read_outs(section, "Expiries"):
+        at, expired = re.fullmatch(r".* to (.*): ([\d,]+) expired", said).groups()  # type: ignore[union-attr]
+        assert count(by_moment[at][1]) == expired
+
+
+def test_the_bars_add_up(page: Page) -> None:
+    """Their edges are rounded where they are written, so no more can be read back."""
+    section = page.sections["How long they waited"]
+    number: Counter[str] = Counter()
+    for said in read_outs(section, "Waiting times"):
+        for many, status in re.findall(r"([\d,]+) (completed|expired|cancelled)", said):
+            number[status] += int(many.replace(",", ""))
+    for status in ("completed", "expired", "cancelled"):
+        drawn = len([svg for svg in section.all("svg") if "data-read" in svg.attributes])
+        assert number[status] == drawn * len(waits_of(page.rows, status))
+
+
+def test_what_the_curves_say(page: Page) -> None:
+    for card in advisor(page).all("div", "card"):
+        if not card.all("h3"):
+            continue
+        naive = page.naive(card.one("h3").text)
+        known: dict[
+            str, set[int]
+        ] = {}  # what a curve may say at one of its points; durations are rounded
+        for number in range(bin_number(naive.horizon_ms) + 1):
+            for ms in (start_of(number + 1) - 1, naive.horizon_ms):
+                known.setdefault(duration(ms), set()).add(ms)
+        for said in read_outs(card, "share that would have expired"):
+            found = re.fullmatch(
+                r"timeout (.*): (.*) expire before their event \((.*) to (.*)\)", said
+            )
+            assert found is not None
+            shares = [tuple(map(percent, naive.lost(ms))) for ms in known[found[1]]]
+            assert found.groups()[1:] in shares
+
+
+def bin_number(ms: int) -> int:
+    return int(bin_of(np.array([ms], np.uint64))[0])
+
+
+def test_a_comparison_has_the_numbers_of_both_pages() -> None:
+    pages = [Page(case) for case in ("a shop", "another shop")]
+    compared = read_page(report.comparison(pages[0].numbers, pages[1].numbers, ("A", "B")))
+    for page, name in zip(pages, "AB", strict=True):
+        alone = {
+            re.split(r" [▲●▼◆○]", first)[0]: (first, cells)
+            for first, *cells in advisor(page).one("div", "advice").rows
+        }
+        for class_, (first, cells) in alone.items():
+            (line,) = [
+                row for row in compared.one("div", "advice").rows if row[0] == f"{class_} {name}"
+            ]
+            present, for_99, for_999, too_late, gets_it, number = cells
+            rows, pending = page.of_class(class_)
+            expired = sum(row["status"] == "expired" for row in rows)
+            verdict = first.removeprefix(class_)
+            whole = len(rows) + len(pending)
+            assert line[1:] == [
+                *(number, f"{share(expired, whole)} {count(expired)}", too_late),
+                *(f"{present}{verdict}", for_99, for_999, gets_it),
+            ]
 
 
 def test_the_footer_claims_no_more_than_is_true(page: Page) -> None:

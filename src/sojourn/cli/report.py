@@ -7,6 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from sojourn.cli.options import moment_ms
 from sojourn.cli.progress import Progress, showing
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ waited, when, for which keys, why rows were rejected, and what the timeout shoul
 and for each class, which is a column of operations that was passed through.
 
 With two folders the page has both side by side: this week against last, or the same operations
-replayed with other timeouts.
+replayed with other timeouts. T is a time like 2026-01-06T12:00 (UTC) or milliseconds since 1970.
 
 examples:
   sojourn report answers
@@ -48,11 +49,10 @@ def add_parser(commands: Any) -> None:
     )
     add_class_column(parser)
     parser.add_argument(
-        "--until-ms",
-        type=int,
-        metavar="MS",
-        help="the data is complete up to this time, in milliseconds since 1970; "
-        "default: the last moment at which something happened in the outcomes",
+        "--until",
+        type=moment_ms,
+        metavar="T",
+        help="the data is complete up to T; default: the last event that the outcomes show",
     )
     parser.add_argument("--json", action="store_true", help="say what came out as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
@@ -113,7 +113,7 @@ def _run(args: argparse.Namespace) -> int:
     folders = [args.out] if args.other is None else [args.out, args.other]
     name = "report.html" if args.other is None else "comparison.html"
     path = args.output or folders[-1] / name
-    sources = [report.Stays.of_folder(folder, until_ms=args.until_ms) for folder in folders]
+    sources = [report.Stays.of_folder(folder, until_ms=args.until) for folder in folders]
     for stays in sources:
         tell_classes(stays, args.class_column)
     with showing(quiet=args.quiet) as progress:
