@@ -31,6 +31,8 @@ TITLES = {
     "memory": "Memory per pending timer or operation",
     "rows": "Operations as data: 2 requirements each, as many signals; the second round",
     "stream": "A stream of operations and as many signals; rows of both",
+    "stream-latency": "A live stream with a batch a second: from when an outcome is certain until "
+    "it can be read",
     "steady": "A stream with steady live state: second quarter of the batches, and the last",
     "cluster": "A Kafka cluster in the process: a waiting consumer; 100-byte messages, acks=all",
     "lateness": "Lateness: ran − deadline rounded up to its tick (ms)",
@@ -74,17 +76,28 @@ FIGURES = {
         Figure("peak MB", "peak_mb", 0),
     ],
     "stream": [
-        Figure("rows/s", "rows_per_s", 0, "more"),
+        Figure("rows/s", "rows_per_s", 0, "more", cpu="cpu_s"),
+        Figure("CPU s", "cpu_s", 1),
         Figure("rows", "rows", 0, ""),
         Figure("batches", "batches", 0, ""),
         Figure("s", "seconds", 1, ""),
         Figure("peak MB", "peak_mb", 0),
+    ],
+    "stream-latency": [
+        Figure("p50 ms", "p50_ms", 0),
+        Figure("p99 ms", "p99_ms", 0),
+        Figure("ms a batch", "batch_ms", 0),
+        Figure("outcomes", "outcomes", 0, ""),
     ],
     "steady": [
         Figure("ms a batch, then", "early_ms", 0),
         Figure("at last", "late_ms", 0),
         Figure("checkpoint MB, then", "early_mb", 2),
         Figure("at last", "late_mb", 2),
+        Figure("workers MB, then", "early_worker_mb", 0),
+        Figure("at last", "late_worker_mb", 0),
+        Figure("keys, then", "early_keys", 0, ""),
+        Figure("at last", "late_keys", 0, ""),
     ],
     "cluster": [
         Figure("delivery p50 ms", "delivery_p50_ms", 2),

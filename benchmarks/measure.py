@@ -21,6 +21,7 @@ _MODULES = {
     "lateness": "lateness",
     "rows": "rows",
     "stream": "stream",
+    "stream-latency": "stream_latency",
     "steady": "steady",
     "cluster": "cluster",
 }

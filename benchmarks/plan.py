@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 WORKLOADS = (
     "request-timeouts", "purgatory", "one-key", "async-waits", "growth", "memory", "lateness",
-    "rows", "stream", "steady", "cluster",
+    "rows", "stream", "stream-latency", "steady", "cluster",
 )  # fmt: skip
 #: Those that ask for nothing but the core: what a comparison runs unless told otherwise.
 OF_THE_CORE = ("request-timeouts", "purgatory", "one-key", "async-waits", "growth", "memory")
@@ -47,6 +47,7 @@ class Size:
     rows_alone: tuple[int, ...]
     streamed: int
     textbook_s: int
+    live_s: int
     steady_batches: int
     messages: int
 
@@ -72,6 +73,7 @@ FULL = Size(
     rows_alone=(1_000_000,),
     streamed=1_000_000,
     textbook_s=150,
+    live_s=120,
     steady_batches=200,
     messages=100_000,
 )
@@ -96,6 +98,7 @@ QUICK = Size(
     rows_alone=(),
     streamed=100_000,
     textbook_s=40,
+    live_s=45,
     steady_batches=40,
     messages=20_000,
 )
@@ -138,6 +141,9 @@ def _cases(workload: str, size: Size, inputs: Inputs, repeats: int) -> list[Case
         records: Params = {"messages": size.messages}
         scenario = f"{count(size.messages)} messages"
         return [Case(workload, scenario, name, records, repeats) for name in ("cluster", "mock")]
+    if workload == "stream-latency":
+        live: Params = {"rows_per_s": 2_000, "seconds": size.live_s, "warmup_s": size.live_s // 3}
+        return [Case(workload, "2,000 rows/s", "spark-stream", live, repeats)]
     if workload == "steady":
         params: Params = {"batches": size.steady_batches, "operations": 2_000}
         batches = f"{size.steady_batches} batches"

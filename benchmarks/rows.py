@@ -171,10 +171,10 @@ class Peak:
     def _look(self) -> None:
         page = os.sysconf("SC_PAGE_SIZE")
         while not self._over.wait(self._EVERY_S):
-            self.bytes = max(self.bytes, page * sum(map(_resident_pages, _family())))
+            self.bytes = max(self.bytes, page * sum(map(_resident_pages, family())))
 
 
-def _family() -> set[int]:
+def family() -> set[int]:
     """This process, its children, theirs, and so on."""
     parents = {}
     for entry in Path("/proc").iterdir():
@@ -193,7 +193,7 @@ def _family() -> set[int]:
 def family_cpu_s() -> float:
     """Processor time of this process and all it started, also of what has ended meanwhile."""
     ticks = 0
-    for pid in _family():
+    for pid in family():
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:

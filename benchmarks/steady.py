@@ -1,12 +1,14 @@
 """Two hundred micro-batches with steady live state: does a batch take longer, the checkpoint grow?
 
-As many operations come as end. Compared are the second quarter of the batches, when the JVM has
-warmed up and as much waits as ever will, and the last one. The checkpoint is measured as it stands
-on the disk, at its largest within the quarter, since it is cleared away every now and then.
+As many operations come as end, each with a fresh id, and with a fresh key beside one of a few that
+are used all the time. Compared are the second quarter of the batches, when the JVM has warmed up
+and as much waits as ever will, and the last one. The checkpoint is measured as it stands on the
+disk, and the workers' memory as the system counts it, both at their largest within the quarter.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import tempfile
 import time
@@ -16,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from benchmarks.rows import family
 
 if TYPE_CHECKING:
     from benchmarks.case import Row
@@ -41,19 +45,27 @@ def measure(name: str, params: dict[str, Any]) -> Row:
             sp.read_files(spark, "parquet", str(folder / table), table, files_per_batch=1)
             for table in ("operations", "signals")
         ]
+        sp.stream_settings(spark)
         out = sp.resolve_stream(
             *frames, delay_ms=_SPAN_MS, idle="event", remember_ms=_STAYS * _SPAN_MS
         )
         writer = out.rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
         query = writer.trigger(availableNow=True).start()
         sizes: list[tuple[int, int]] = []  # the batch that was last done, bytes
+        workers: list[tuple[int, int]] = []
         while not query.awaitTermination(1):
             if query.lastProgress is not None:
                 sizes.append((query.lastProgress.batchId, _bytes(checkpoint)))
+                workers.append((query.lastProgress.batchId, _workers_bytes()))
         took = [
             (batch.batchId, batch.durationMs["triggerExecution"])
             for batch in query.recentProgress
             if batch.numInputRows
+        ]
+        keys = [
+            (batch.batchId, batch.observedMetrics["sojourn"]["keys"])
+            for batch in query.recentProgress
+            if "sojourn" in batch.observedMetrics
         ]
     quarter = params["batches"] // 4
     second, last = (quarter, 2 * quarter), (3 * quarter, 4 * quarter)
@@ -63,11 +75,28 @@ def measure(name: str, params: dict[str, Any]) -> Row:
         "late_ms": statistics.median(_within(took, last)),
         "early_mb": max(_within(sizes, second)) / 1e6,
         "late_mb": max(_within(sizes, last)) / 1e6,
+        "early_worker_mb": max(_within(workers, second)) / 1e6,
+        "late_worker_mb": max(_within(workers, last)) / 1e6,
+        "early_keys": max(_within(keys, second)),
+        "late_keys": max(_within(keys, last)),
     }
 
 
 def _within(measured: list[tuple[int, int]], bounds: tuple[int, int]) -> list[int]:
     return [value for batch, value in measured if bounds[0] <= batch < bounds[1]]
+
+
+def _workers_bytes() -> int:
+    """How much memory Spark's Python workers take, all together."""
+    total = 0
+    for number in family():
+        try:
+            if b"pyspark.daemon" in Path(f"/proc/{number}/cmdline").read_bytes():
+                pages = int(Path(f"/proc/{number}/statm").read_text().split()[1])
+                total += pages * os.sysconf("SC_PAGE_SIZE")
+        except OSError:  # it has ended
+            continue
+    return total
 
 
 def _bytes(folder: Path) -> int:
@@ -95,9 +124,12 @@ def write(folder: Path, batches: int, operations: int) -> None:
         submitted_ms = since_ms + np.sort(random.integers(0, _SPAN_MS, operations))
         # A key's offset is the time, so that about half of what is waited for comes in time.
         wanted = np.repeat(submitted_ms, 2) + random.integers(0, _STAYS * _SPAN_MS, 2 * operations)
-        required = pa.StructArray.from_arrays(
-            [keys(2 * operations), pa.array(wanted)], ["key", "offset"]
-        )
+        # The second key of each is its own, and no key of another's ever again.
+        fresh = pa.array([f"payment/{batch}-{n}" for n in range(operations)])
+        both = pa.concat_arrays([keys(operations), fresh])
+        places = np.arange(2 * operations).reshape(2, operations).T.reshape(-1)
+        named = both.take(pa.array(places))
+        required = pa.StructArray.from_arrays([named, pa.array(wanted)], ["key", "offset"])
         ends = pa.array(np.arange(0, 2 * operations + 1, 2, dtype=np.int32))
         waits = {
             "id": [f"operation-{batch}-{n}" for n in range(operations)],
@@ -107,7 +139,14 @@ def write(folder: Path, batches: int, operations: int) -> None:
             "needed": pa.array(random.integers(1, 3, operations).astype(np.int32)),
         }
         at_ms = since_ms + np.sort(random.integers(0, _SPAN_MS, operations))
-        comes = {"key": keys(operations), "offset": at_ms, "at_ms": at_ms}
+        # Half of the signals are for the fresh keys of this batch.
+        half = operations // 2
+        news = pa.concat_arrays([keys(operations - half), fresh.slice(0, half)])
+        comes = {
+            "key": news.take(pa.array(random.permutation(operations))),
+            "offset": at_ms,
+            "at_ms": at_ms,
+        }
         for table, columns in (("operations", waits), ("signals", comes)):
             pq.write_table(pa.table(columns), folder / table / f"{batch:04}.parquet")
         time.sleep(0.002)  # files are taken in the order of their times

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.rows import Peak
+from benchmarks.rows import Peak, family_cpu_s
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,8 +31,11 @@ def measure(name: str, params: dict[str, Any]) -> Row:
     for _ in range(params["warmups"]):
         play(spark, name, folder, files, params["warmup_s"])
     with Peak() as peak:
+        began_cpu_s = family_cpu_s()
         rows, seconds, batches = play(spark, name, folder, files, limit_s)
+        cpu_s = family_cpu_s() - began_cpu_s
     return {
+        "cpu_s": cpu_s,
         "seconds": seconds,
         "rows": rows,
         "batches": batches,

@@ -208,6 +208,7 @@ def _steady(results: Results, size: Size) -> list[Target]:
     return [
         Target(f"{steady}, time of a batch, last vs second quarter", 1.1, "×", grown("ms"), False),
         Target(f"{steady}, checkpoint, last vs second quarter", 1.1, "×", grown("mb"), False),
+        Target(f"{steady}, workers, last vs second quarter", 1.1, "×", grown("worker_mb"), False),
     ]
 
 

@@ -275,6 +275,22 @@ def test_a_session_without_rocksdb_is_told_what_to_set(
         session.conf.set(provider, before or "")
 
 
+def test_spark_connect_is_refused_before_anything_is_written() -> None:
+    class Session:
+        pass
+
+    class Frame:
+        isStreaming = True
+        sparkSession = Session()
+
+    Session.__module__ = "pyspark.sql.connect.session"
+    frame: Any = Frame()
+    with pytest.raises(SojournError, match="streams do not run over Spark Connect"):
+        sp.resolve_stream(frame, frame)
+    with pytest.raises(SojournError, match="streams do not run over Spark Connect"):
+        sp.stream_settings(frame.sparkSession)
+
+
 def test_settings_that_were_made_are_left_alone(session: SparkSession) -> None:
     """Those that are missing are set; tasks are chosen from the number of shards and cores."""
     fresh = session.newSession()

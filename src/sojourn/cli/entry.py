@@ -30,6 +30,7 @@ from sojourn.cli import (
     sample,
     serve,
     signal,
+    state,
     stream,
     submit,
     verify,
@@ -124,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         version=f"sojourn {sojourn.__version__}, {build}, Python {platform.python_version()}",
     )
     commands = parser.add_subparsers(metavar="command", required=True)
-    for command in (sample, replay, stream, report, serve, kafka):
+    for command in (sample, replay, stream, state, report, serve, kafka):
         command.add_parser(commands)
     for command in (submit, signal, cancel, get, outcomes, backup, verify):
         command.add_parser(commands)

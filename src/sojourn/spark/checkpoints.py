@@ -3,7 +3,7 @@
     CHECKPOINT/commits/41        batch 41 is done
     CHECKPOINT/offsets/41        a line for each source: how far batch 41 has read
     CHECKPOINT/sources/0/        of a folder: the files that were read, and in which batch
-    CHECKPOINT/state/0, state/1  heads, snapshots and logs of the key shards and of the id shards
+    CHECKPOINT/state/1, state/0  heads, snapshots and logs of the key shards and of the id shards
 
 Engines are made of the state as a worker makes them. To fork a checkpoint is to begin another one
 where it stands, with the same number of shards or another: the state comes in as the initial state
@@ -30,7 +30,7 @@ from sojourn.spark.session import quiet_pyspark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData, SparkSession
 
-KEYS, IDS = 0, 1  # the stages, as Spark numbers them
+KEYS, IDS = 1, 0  # the stages, as Spark numbers them: from the last
 _ENGINES: dict[int, type[Progress | Waiting]] = {KEYS: Progress, IDS: Waiting}
 _OPTIONS = {KEYS: "forget_keys_after_ms", IDS: "remember_ms"}
 
@@ -68,7 +68,7 @@ class Checkpoint:
         """Return a row for each shard: its engine as a snapshot, and numbers of it."""
         with quiet_pyspark():
             pieces = self._pieces(stage)
-            return pieces.groupBy("shard").applyInArrow(Rebuilt(stage), _STATE_DDL)
+            return pieces.groupBy("shard").applyInArrow(_by_key(Rebuilt(stage)), _STATE_DDL)
 
     def initial(self, stage: int, shards: int, option: int) -> DataFrame:
         """Return what the stage of a stream with so many shards is to begin with, a row a shard.
@@ -82,7 +82,7 @@ class Checkpoint:
             told = (pace["now_ms"], tuple(pace["latest_ms"]), tuple(pace["news_ms"]))
             pieces = self.shards(stage).mapInArrow(Cut(stage, shards, pace["now_ms"]), _CUT_DDL)
             join = Joined(stage, option, *told)
-            return pieces.groupBy("shard").applyInArrow(join, _INITIAL_DDL)
+            return pieces.groupBy("shard").applyInArrow(_by_key(join), _INITIAL_DDL)
 
     def offsets(self) -> list[str]:
         """Return how far each source was read, in the order of the sources."""
@@ -289,6 +289,13 @@ def _read_so_far(origin: Checkpoint, source: int, offset: str) -> str | None:
         f"source {source} of {origin.path} is neither a folder nor a topic (its offset is "
         f"{offset[:100]}), and it is not known how another one would go on behind it"
     )
+
+
+def _by_key(
+    function: Callable[[Any, pa.Table], pa.Table],
+) -> Callable[[Any, pa.Table], pa.Table]:
+    """Return it as Spark wants it: it counts arguments, and an object's own among them."""
+    return lambda key, table: function(key, table)
 
 
 def _was_carried(entry: dict[str, Any]) -> bool:
