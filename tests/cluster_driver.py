@@ -1,8 +1,8 @@
 """A batch, then a stream, on the cluster SPARK_MASTER: `python cluster_driver.py FOLDER`.
 
 FOLDER/batch/{operations,signals,cancels}.parquet are resolved, FOLDER/batch/until_ms says when the
-rows end. FOLDER/stream is read and written as by stream_driver.py. Prints in how many processes
-the executors ran.
+rows end; the answers go to FOLDER/batch/broadcast and FOLDER/batch/shuffle. FOLDER/stream is read
+and written as by stream_driver.py. Prints in how many processes the executors ran.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ def batch(spark: SparkSession, folder: Path) -> None:
         for name in ("operations", "signals", "cancels")
     )
     until_ms = int((folder / "until_ms").read_text())
-    with resolve(operations, signals, cancels, until_ms, partitions=4) as r:
-        for name in ("outcomes", "pending", "rejected"):
-            getattr(r, name).write.parquet(str(folder / name))
+    for strategy in ("broadcast", "shuffle"):
+        tables = (operations, signals, cancels)
+        with resolve(*tables, until_ms=until_ms, strategy=strategy, partitions=4) as r:
+            for name in ("outcomes", "pending", "rejected"):
+                getattr(r, name).write.parquet(str(folder / strategy / name))
 
 
 def processes(spark: SparkSession) -> int:

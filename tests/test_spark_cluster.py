@@ -43,10 +43,12 @@ def done(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Done:
     return Done(batch, stream, folder, int(cluster.run(DRIVER, folder)))
 
 
-def test_a_batch_on_a_cluster_gives_the_answer_of_one_process(done: Done) -> None:
+@pytest.mark.parametrize("strategy", ["broadcast", "shuffle"])
+def test_a_batch_on_a_cluster_gives_the_answer_of_one_process(done: Done, strategy: str) -> None:
     expected = replay.resolve(*done.batch.tables(), done.batch.until_ms)
     for name in ("outcomes", "pending", "rejected"):
-        right, found = getattr(expected, name), pq.read_table(done.folder / "batch" / name)
+        right = getattr(expected, name)
+        found = pq.read_table(done.folder / "batch" / strategy / name)
         assert rows_of(found) == rows_of(right)
         assert len(right) > 0
 

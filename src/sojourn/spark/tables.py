@@ -163,9 +163,11 @@ def _given(splits: tuple[Split, ...], batches: Iterable[pa.RecordBatch]) -> Iter
 
 
 def _tasks(spark: SparkSession, splits: list[Split]) -> DataFrame:
-    """A row for each split; small ones that follow each other share a task."""
+    """A row for each split; small ones that follow each other share a task, if there are enough."""
     total = sum(split.file.size for split in splits)
-    tasks = max(1, min(len(splits), -(-total // _SPLIT_BYTES), _MOST_SPLITS))
+    context: Any = getattr(spark, "_sc", None)  # Spark Connect does not tell
+    cores = context.defaultParallelism if context else 1
+    tasks = max(1, min(len(splits), max(cores, -(-total // _SPLIT_BYTES)), _MOST_SPLITS))
     return spark.range(0, len(splits), 1, tasks)
 
 
