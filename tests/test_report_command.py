@@ -45,10 +45,10 @@ def test_two_folders_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[
     page = read_page((after / "comparison.html").read_text(encoding="utf-8"))
     lines = {row[0]: row[2] for row in page.one("div", "advice").rows}
     assert lines == {
-        "all operations last-week": "20.0 % 20",
-        "all operations this-week": "5.0 % 5",
-        "order last-week": "20.0 % 20",
-        "order this-week": "5.0 % 5",
+        "all operations last-week ▲ too tight": "20.0 % 20",
+        "all operations this-week ▲ too tight": "5.0 % 5",
+        "order last-week ▲ too tight": "20.0 % 20",
+        "order this-week ▲ too tight": "5.0 % 5",
     }
 
 

@@ -97,10 +97,9 @@ def _advice(before: Numbers, after: Numbers, names: tuple[str, str]) -> str:
     rows = []
     for class_ in classes:
         for advice, name in zip((one.get(class_) for one in by_name), names, strict=True):
-            if advice is None:
-                rows.append([_first(class_, name), *["–"] * 7])
-            else:
-                rows.append([_first(class_, name), *_cells(advice)])
+            said = f"<div>{verdict(advice)}</div>" if advice else ""
+            first = f"<th>{escape(class_)}<small>{escape(name)}</small>{said}</th>"
+            rows.append([first, *(_cells(advice) if advice else ["–"] * 7)])
     heads = [
         *("", "operations", "expired", "expired, and the event came later", "present timeout"),
         *("99 % need", "99.9 % need", "get their event"),
@@ -123,17 +122,13 @@ def _advice(before: Numbers, after: Numbers, names: tuple[str, str]) -> str:
     )
 
 
-def _first(class_: str, name: str) -> str:
-    return f"<th>{escape(class_)}<small>{escape(name)}</small></th>"
-
-
 def _cells(advice: Advice) -> list[str]:
     expired = advice.ended[1]
     return [
         count(advice.operations),
         f"{share(expired, advice.operations)}<small>{count(expired)}</small>",
         came_too_late(advice),
-        f"{present(advice)}<small>{verdict(advice)}</small>",
+        present(advice),
         need(advice.for_99),
         need(advice.for_999),
         gets_it(advice),
