@@ -141,7 +141,6 @@ class Cluster:
         self.mutations = MutationQuota(self)
         #: What is scripted to go wrong with requests.
         self.faults = Faults(self)
-        self.next_producer_id = 1000
         try:
             for n, broker_id in enumerate(broker_ids):
                 broker = Broker(

@@ -250,8 +250,10 @@ def _check_transaction(
     try:
         context.broker.cluster.transactions.check_partition(transactional_id, owner, place)
     except Refused as refused:
-        is_abortable = context.api_version >= _ABORTABLE_SINCE
-        raise Refused(code_for_writers(refused.code, is_abortable), refused.reason) from None
+        code = code_for_writers(refused.code, context.api_version >= _ABORTABLE_SINCE)
+        if code is ErrorCode.concurrent_transactions:
+            code = ErrorCode.not_enough_replicas  # what producers of all versions try again after
+        raise Refused(code, refused.reason) from None
 
 
 _ABORTABLE_SINCE = 11  # from this version on clients know that aborting is the way out

@@ -698,7 +698,7 @@ def groups_of_the_newer_protocol(world: World) -> None:
     world.topic("t")
     fields = {
         "group_id": "g",
-        "member_id": "",
+        "member_id": "m",
         "member_epoch": 0,
         "rebalance_timeout": 10_000,
         "subscribed_topic_names": ["t"],

@@ -40,8 +40,6 @@ def code_for_writers(code: ErrorCode, is_abortable: bool) -> ErrorCode:
     """
     if code is ErrorCode.producer_fenced:
         return ErrorCode.invalid_producer_epoch
-    if code is ErrorCode.concurrent_transactions:
-        return ErrorCode.not_enough_replicas  # what clients of all versions try again after
     if code is ErrorCode.transaction_abortable and not is_abortable:
         return ErrorCode.invalid_txn_state
     return code
@@ -58,6 +56,7 @@ class TransactionCoordinator(Mapping[str, Transaction]):
         self.ending: set[Transaction] = set()
         #: How often coordinators have changed: what Kafka's have from their topic's leaders.
         self.epoch = 0
+        self._next_producer_id = 1_000
 
     # Producers.
 
@@ -85,10 +84,8 @@ class TransactionCoordinator(Mapping[str, Transaction]):
 
     def new_producer_id(self) -> int:
         """An id that no producer has had."""
-        cluster = self._cluster
-        producer_id = cluster.next_producer_id
-        cluster.next_producer_id += 1
-        return producer_id
+        self._next_producer_id += 1
+        return self._next_producer_id - 1
 
     # The transaction.
 
