@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from sojourn.errors import BadTable, OutOfRange, WrongType
 from sojourn.replay import rows, times
+from sojourn.replay.names import as_text
 
 # What a column holds.
 TEXT, TIME, DURATION, INTEGER, REQUIRES = "text", "time", "duration", "integer", "requires"
@@ -214,7 +215,7 @@ class Columns:
 
     def _text(self, template: Template, table: pa.Table) -> pa.Array:
         pieces = [
-            rows.as_text(table.column(text), f"{self.table}: the column {text!r}").cast(pa.string())
+            as_text(table.column(text), f"{self.table}: the column {text!r}").cast(pa.string())
             if is_column
             else pa.repeat(pa.scalar(text), len(table))
             for is_column, text in template.pieces
@@ -224,7 +225,7 @@ class Columns:
     def _comparable(self, column: pa.ChunkedArray, name: str) -> Any:
         if pa.types.is_boolean(column.type):
             return column.cast(pa.string())
-        return rows.as_text(column, f"{self.table}: the column {name!r}").cast(pa.string())
+        return as_text(column, f"{self.table}: the column {name!r}").cast(pa.string())
 
 
 def operation_columns(

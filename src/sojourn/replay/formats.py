@@ -28,7 +28,7 @@ import pyarrow.json as pj
 import pyarrow.parquet as pq
 
 from sojourn.errors import BadFile
-from sojourn.replay import rows
+from sojourn.replay import requirements, rows
 from sojourn.replay.columns import DURATION, INTEGER, REQUIRES, TEXT, TIME
 from sojourn.replay.stores import File
 
@@ -359,7 +359,8 @@ def _array(values: list[Any], kind: str | None) -> pa.Array:
         if any(isinstance(value, str) for value in values):
             texts = [v if v is None or isinstance(v, str) else json.dumps(v) for v in values]
             return pa.array(texts, pa.string())
-        return pa.array([_requires(value) for value in values], _TEXT_REQUIRES)
+        lists = [requirements.of_json(value) for value in values]
+        return pa.array(lists, requirements.AS_TEXT)
     if kind == TEXT:
         return pa.array([None if v is None else str(v) for v in values], pa.string())
     if kind in (TIME, DURATION, INTEGER):
@@ -371,16 +372,6 @@ def _array(values: list[Any], kind: str | None) -> pa.Array:
     except (pa.ArrowException, OverflowError):  # of several types: as JSON text
         texts = [v if v is None or isinstance(v, str) else json.dumps(v) for v in values]
         return pa.array(texts, pa.string())
-
-
-def _requires(value: Any) -> Any:
-    return value and [
-        {
-            "key": None if (item or {}).get("key") is None else str(item["key"]),
-            "offset": _number_text((item or {}).get("offset")),
-        }
-        for item in value
-    ]
 
 
 def _number_text(value: Any) -> str | None:
@@ -396,6 +387,3 @@ def _rejected(name: str, bad: list[tuple[str, str]]) -> pa.Table:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-_TEXT_REQUIRES = pa.list_(pa.struct([("key", pa.string()), ("offset", pa.string())]))

@@ -32,8 +32,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sojourn.errors import BadTable, UnitWarning, WrongType
-from sojourn.replay import times
+from sojourn.replay import requirements, times
 from sojourn.replay.codes import Codes, not_unique
+from sojourn.replay.names import as_text, text_of
 from sojourn.replay.times import LEAST as LEAST
 from sojourn.replay.times import MOST as MOST
 from sojourn.replay.times import Integers, Mask, Numbers
@@ -193,7 +194,10 @@ def check_operations(table: Any) -> CleanOperations:
     submitted_name, submitted = _moments(table, OPERATIONS, "submitted")
     verdict.blame_numbers(submitted_name, submitted, "a time")
     timeout_ms = _timeouts(table, submitted, verdict)
-    counts, keys, offset, unreadable = _requirements(table)
+    what = f"{OPERATIONS}: the column 'requires'"
+    counts, keys, offset, unreadable = requirements.read(
+        _column(table, OPERATIONS, "requires"), what
+    )
     verdict.blame(REQUIRES_UNREADABLE, unreadable)
     verdict.blame(REQUIRES_EMPTY, counts == 0)
     for reason, faulty in (
@@ -470,57 +474,6 @@ def _text(table: pa.Table, name: str, column: str) -> pa.Array:
     return as_text(_column(table, name, column), f"{name}: the column {column!r}")
 
 
-def as_text(column: pa.ChunkedArray, what: str) -> pa.Array:
-    """Return a column of text, integers or bytes as strings in one piece."""
-    kind = column.type
-    if isinstance(kind, pa.BaseExtensionType):  # a UUID, say
-        column = pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type)
-        kind = column.type
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if _is_binary(plain):
-        return _text_of_bytes(column.cast(plain) if plain != kind else column)
-    if not (
-        pa.types.is_string(plain)
-        or pa.types.is_large_string(plain)
-        or pa.types.is_string_view(plain)
-        or pa.types.is_null(plain)
-        or pa.types.is_integer(plain)
-        or (pa.types.is_decimal(plain) and plain.scale == 0)
-    ):
-        raise BadTable(f"{what} must be text, integers or bytes, found {kind}; cast it to text")
-    try:
-        return _one_piece(column if pa.types.is_string(kind) else column.cast(pa.string()))
-    except pa.ArrowInvalid:  # more than 2 GiB of text
-        return _one_piece(column.cast(pa.large_string()))
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_binary_view(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    )
-
-
-def _text_of_bytes(column: pa.ChunkedArray) -> pa.Array:
-    """Bytes are text if they are UTF-8, else hex: each value by itself, so that they still meet."""
-    column = column.cast(pa.large_binary())
-    try:
-        return _one_piece(column.cast(pa.string()))
-    except pa.ArrowInvalid:
-        return pa.array([_text_of(value) for value in column.to_pylist()], pa.large_string())
-
-
-def _text_of(value: bytes | None) -> str | None:
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return f"0x{value.hex()}"
-
-
 def _integers(table: pa.Table, name: str, column: str) -> Numbers:
     return times.integers(_column(table, name, column), f"{name}: the column {column!r}")
 
@@ -577,97 +530,10 @@ def _warn_of_units(table: pa.Table, name: str, column: str, values: Integers) ->
             return
 
 
-def _requirements(table: pa.Table) -> tuple[Integers, pa.Array, Numbers, Mask | None]:
-    """Return how many each operation has, all keys and offsets end to end, and what is unreadable.
-
-    They are lists of structs; or text, which is JSON: so a CSV file can have them.
-    """
-    what = f"{OPERATIONS}: the column 'requires'"
-    column = _column(table, OPERATIONS, "requires")
-    unreadable = None
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        column, unreadable = _requires_of_text(column)
-    if pa.types.is_null(column.type):
-        nothing = pa.chunked_array([], pa.null())
-        counts = np.zeros(len(table), dtype=np.int64)
-        return counts, as_text(nothing, what), times.integers(nothing, what), unreadable
-    if not any(is_list(column.type) for is_list in _LISTS):
-        raise _no_requirements(what, column.type)
-    item = column.type.value_type
-    if pa.types.is_null(item):  # as Arrow infers it from lists that are all empty, or of None
-        items = pc.list_flatten(column)
-        return _counts(column), as_text(items, what), times.integers(items, what), unreadable
-    if not pa.types.is_struct(item):
-        raise _no_requirements(what, column.type)
-    for field in ("key", "offset"):
-        if len(item.get_all_field_indices(field)) != 1:
-            raise _no_requirements(what, column.type)
-    items = pa.chunked_array([chunk.flatten() for chunk in column.chunks], item)
-    keys = as_text(pc.struct_field(items, "key"), f"{what}, its field 'key',")
-    offsets = times.integers(pc.struct_field(items, "offset"), f"{what}, its field 'offset',")
-    return _counts(column), keys, offsets, unreadable
-
-
-def _requires_of_text(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Mask | None]:
-    lists: list[list[dict[str, Any]] | None] = []
-    unreadable = np.zeros(len(column), dtype=np.bool_)
-    for n, text in enumerate(column.to_pylist()):
-        value = _json_or_none(text) if text and text.strip() else []
-        items = requires_of_json(value)
-        unreadable[n] = items is None
-        lists.append(items)
-    return pa.chunked_array([pa.array(lists, _TEXT_REQUIRES)]), unreadable
-
-
-def requires_of_json(value: Any) -> list[dict[str, Any]] | None:
-    """Return the requirements that a JSON value means, as text; None if it means none."""
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        return None
-    items = []
-    for item in value:
-        if item is not None and not isinstance(item, dict):
-            return None
-        key, offset = (item or {}).get("key"), (item or {}).get("offset")
-        if isinstance(key, (bool, float, list, dict)):
-            return None
-        text = None if offset is None else json.dumps(offset).strip('"')
-        items.append({"key": None if key is None else str(key), "offset": text})
-    return items
-
-
-def _json_or_none(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return "not JSON"
-
-
-def _no_requirements(what: str, found: pa.DataType) -> BadTable:
-    return BadTable(
-        f"{what} must be lists of structs with the fields key (string) and offset (integer), "
-        f"found {found}"
-    )
-
-
-def _counts(column: pa.ChunkedArray) -> Integers:
-    counts: Integers = _one_piece(
-        pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64())
-    ).to_numpy()
-    return counts
-
-
 def _starts(counts: Integers) -> Integers:
     starts = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=starts[1:])
     return starts
-
-
-def _one_piece(column: pa.ChunkedArray) -> pa.Array:
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return column.combine_chunks()
 
 
 def _value(item: pa.Scalar) -> Any:
@@ -689,7 +555,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):  # of whatever type, in one form
         return (value.astimezone(UTC) if value.tzinfo else value).isoformat()
     if isinstance(value, bytes):
-        return _text_of(value)
+        return text_of(value)
     if isinstance(value, dict):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -707,11 +573,3 @@ def _short(value: Any) -> str:
 
 
 COLUMNS = {OPERATIONS: OPERATION_COLUMNS, SIGNALS: SIGNAL_COLUMNS, CANCELS: CANCEL_COLUMNS}
-_TEXT_REQUIRES = pa.list_(pa.struct([("key", pa.string()), ("offset", pa.string())]))
-_LISTS = (
-    pa.types.is_list,
-    pa.types.is_large_list,
-    pa.types.is_fixed_size_list,
-    pa.types.is_list_view,
-    pa.types.is_large_list_view,
-)

@@ -90,7 +90,7 @@ def _joined(df: DataFrame, template: Template, table: str) -> Expression:
 
 
 def _text(df: DataFrame, name: str, table: str, or_boolean: bool = False) -> Expression:
-    """Return text, integers and bytes as `rows.as_text` has them."""
+    """Return text, integers and bytes as `names.as_text` has them."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 

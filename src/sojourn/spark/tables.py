@@ -20,6 +20,7 @@ import pyarrow as pa
 from sojourn.errors import BadTable
 from sojourn.replay import files, formats, lakes, rows
 from sojourn.replay.columns import Columns
+from sojourn.replay.names import as_text
 from sojourn.replay.stores import File
 from sojourn.spark.session import quiet_pyspark
 from sojourn.spark.workers import settle
@@ -124,7 +125,7 @@ class _Reader:
             ids = formats.column(split.file, "id", split.groups) if as_it_is else None
             if ids is None:
                 ids = files.read_file(split.file, self.columns, split.groups).table["id"]
-            yield pa.record_batch([rows.as_text(ids, "id")], names=["id"])
+            yield pa.record_batch([as_text(ids, "id")], names=["id"])
 
     def _rows(self, table: pa.Table) -> pa.Table:
         arrays = [
