@@ -16,10 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from sojourn.kafka.records import Batch
+from typing import NamedTuple
 
 # How requests say it.
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -33,15 +30,10 @@ class Aborted(NamedTuple):
     last_offset: int  # where its end stands
     stable_offset: int  # no aborted transaction that ends later begins before this offset
 
-    def has(self, batch: Batch) -> bool:
-        """Whether the batch is one of its records."""
-        return (
-            batch.producer_id == self.producer_id
-            and self.first_offset <= batch.base_offset <= self.last_offset
-        )
-
 
 class Over(NamedTuple):
+    """A transaction that is over: where it began, and where its end stands."""
+
     first_offset: int
     last_offset: int
 

@@ -174,10 +174,16 @@ class Log:
         """The batches that clients have written; `committed`: without open or aborted ones."""
         upto = self.last_stable_offset if committed else self.end_offset
         aborted = list(self.isolation.aborted(self.start_offset, upto)) if committed else []
+        aborted.sort(key=lambda one: -one.first_offset)
+        skipped: set[int] = set()  # producers, from where their aborted transactions begin
         for batch in self._batches:
             if batch.base_offset >= upto:
                 return
-            if not batch.attributes & CONTROL and not any(one.has(batch) for one in aborted):
+            while aborted and aborted[-1].first_offset <= batch.base_offset:
+                skipped.add(aborted.pop().producer_id)
+            if batch.attributes & CONTROL:
+                skipped.discard(batch.producer_id)
+            elif batch.producer_id not in skipped:
                 yield batch
 
     def bytes_between(self, offset: int, upto: int) -> int:
