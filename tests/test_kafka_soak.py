@@ -149,14 +149,31 @@ def allocated() -> int:
 
 
 @pytest.fixture
-def traced(quiet_log: None) -> Iterator[None]:
+def traced() -> Iterator[None]:
+    log = logging.getLogger("sojourn")
+    handlers, log.propagate = list(log.handlers), False
     tracemalloc.start()
     yield
     tracemalloc.stop()
+    log.handlers, log.propagate = handlers, True
+
+
+def noted_errors() -> list[str]:
+    """What the package's log has of errors from now on; refusals and bad clients are warnings."""
+    found: list[str] = []
+
+    class Note(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(self.format(record))
+
+    log = logging.getLogger("sojourn")
+    log.addHandler(Note(logging.ERROR))
+    return found
 
 
 def soak(length_s: float, each_s: float) -> None:
     rng = random.Random(seed())
+    errors = noted_errors()
     for _ in range(WARM_UP):  # everything is loaded and cached
         Commotion(rng).run(each_s)
     threads, files, memory = threading.active_count(), descriptors(), allocated()
@@ -174,6 +191,7 @@ def soak(length_s: float, each_s: float) -> None:
     grown = allocated() - memory
     # A few objects of caches; a cluster that stayed would be a thousand times as much.
     assert grown < 1_000_000, f"{grown} bytes are left of {rounds} clusters"
+    assert not errors, errors[0]
     logging.getLogger(__name__).info("%d clusters, %d calls, %d bytes", rounds, calls, grown)
 
 
@@ -193,6 +211,24 @@ def test_a_cluster_that_is_closed_says_so_to_everybody() -> None:
     with pytest.raises(Closed):
         cluster.start_broker(1)
     cluster.stop_broker(1)
+    for call in (
+        lambda: cluster.create_topic("t"),
+        lambda: cluster.append("t", [b"x"]),
+        cluster.resume_elections,
+        lambda: cluster.elect("t", 0),
+    ):
+        with pytest.raises(Closed):
+            call()
     cluster.faults.drop("fetch").remove()
     with Control(cluster) as control:
         assert control.port
+
+
+def test_a_door_that_is_closed_stays_closed_whoever_opens_it() -> None:
+    """A broker that is started while its cluster is closed leaves no socket in the selector."""
+    with Cluster() as cluster:
+        door = cluster.brokers[0].door
+        door.close()
+        door.open()
+        with pytest.raises(ConnectionError):
+            Wire(cluster)

@@ -135,9 +135,6 @@ class Broker:
     def serve(self, connection: Connection, request: wire.Request) -> None:
         """Take a request from a connection, on the listener's thread."""
         api = request.api
-        if not self.is_alive:
-            connection.close()
-            return
         if api.name not in self.handlers:
             log.warning("kafka: broker %d does not serve %s; connection closed", self.id, api.name)
             connection.close()
@@ -161,7 +158,10 @@ class Broker:
         )
         try:
             with self.cluster.agenda:
-                self.handlers[api.name](request.payload, reply, context)
+                if self.is_alive:
+                    self.handlers[api.name](request.payload, reply, context)
+                else:
+                    connection.close_soon()
         except Exception:
             log.exception(
                 "kafka: broker %d could not handle %s version %d; connection closed",

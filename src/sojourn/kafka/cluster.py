@@ -11,7 +11,8 @@ import base64
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -238,7 +239,7 @@ class Cluster:
         config: Mapping[str, object] | None = None,
     ) -> Topic:
         """Create a topic, at once."""
-        with self.agenda:
+        with self._working():
             if name in self.controller.topics:
                 raise Refused(ErrorCode.topic_already_exists, name)
             fault = fault_in_name(name)
@@ -252,7 +253,7 @@ class Cluster:
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with its records, at once."""
-        with self.agenda:
+        with self._working():
             topic = self.controller.topics.get(name)
             if topic is None:
                 raise Refused(ErrorCode.unknown_topic_or_partition, name)
@@ -274,7 +275,7 @@ class Cluster:
         committed at once, unless followers in sync are held back.
         """
         batch = batch_of([record_of(one) for one in records], self.wall_ms())
-        with self.agenda:
+        with self._working():
             target = self.partition(topic, partition)
             if target.leader < 0:
                 raise Refused(ErrorCode.leader_not_available, f"nobody leads {target.key}")
@@ -338,14 +339,14 @@ class Cluster:
 
         It drops out of sync after `replica.lag.time.max.ms` with something to fetch.
         """
-        with self.agenda:
+        with self._working():
             fetcher = self._fetcher(broker_id, topic, index)
             fetcher.is_paused = True
             fetcher.stop()
 
     def resume(self, broker_id: int, topic: str, index: int) -> None:
         """Have a follower fetch again, as fast as it can."""
-        with self.agenda:
+        with self._working():
             fetcher = self._fetcher(broker_id, topic, index)
             fetcher.is_paused = False
             fetcher.lag_ms = 0
@@ -353,41 +354,41 @@ class Cluster:
 
     def lag(self, broker_id: int, topic: str, index: int, ms: int) -> None:
         """Have a follower take `ms` of the cluster's time over each fetch."""
-        with self.agenda:
+        with self._working():
             fetcher = self._fetcher(broker_id, topic, index)
             fetcher.lag_ms = ms
             self.partition(topic, index).start_fetcher(broker_id)
 
     def move_leader(self, topic: str, index: int, broker_id: int) -> None:
         """Have another replica lead, which must be alive and in sync."""
-        with self.agenda:
+        with self._working():
             self.controller.move_leader(self.partition(topic, index), broker_id)
 
     def elect(self, topic: str, index: int) -> int:
         """Hold an election: the preferred replica leads if it can; says who leads now."""
-        with self.agenda:
+        with self._working():
             partition = self.partition(topic, index)
             self.controller.elect(partition)
             return partition.leader
 
     def pause_elections(self) -> None:
         """Elect no leaders: new partitions, and those whose leader stops, stay without one."""
-        with self.agenda:
+        with self._working():
             self.controller.holds_elections = False
 
     def resume_elections(self) -> None:
         """Elect leaders again, and those that are missing now."""
-        with self.agenda:
+        with self._working():
             self.controller.resume_elections()
 
     def pause_metadata(self, broker_id: int) -> None:
         """Have this broker hear of no new topics."""
-        with self.agenda:
+        with self._working():
             self.broker(broker_id).knowledge.pause()
 
     def resume_metadata(self, broker_id: int) -> None:
         """Have this broker hear of new topics again, and of those it has missed."""
-        with self.agenda:
+        with self._working():
             self.broker(broker_id).knowledge.resume()
 
     def stop_broker(self, broker_id: int) -> None:
@@ -406,9 +407,7 @@ class Cluster:
     def start_broker(self, broker_id: int) -> None:
         """Start a broker that was stopped, on the same port, with the log it had."""
         broker = self.broker(broker_id)
-        with self.agenda:
-            if self._is_closed:
-                raise Closed("the cluster is closed; make another one")
+        with self._working():
             if broker.is_alive:
                 return
             broker.is_alive = True
@@ -439,11 +438,19 @@ class Cluster:
 
         def look_again() -> None:
             with self.agenda:
-                look()
-            if not self._is_closed:
-                self.timer.call_later(period_ms, look_again)
+                if not self._is_closed:
+                    look()
+                    self.timer.call_later(period_ms, look_again)
 
         self.timer.call_later(period_ms, look_again)
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Hold the agenda, of a cluster that is not closed; or Closed."""
+        with self.agenda:
+            if self._is_closed:
+                raise Closed("the cluster is closed; make another one")
+            yield
 
     def close(self) -> None:
         """Stop everything. What waits is dropped, and its connections are closed."""
@@ -451,12 +458,17 @@ class Cluster:
             if self._is_closed:
                 return
             self._is_closed = True
+            # From here on nobody begins anything that would find the timer closed.
+            for broker in self.brokers:
+                broker.is_alive = False
+            for partition in self.controller.partitions():
+                for fetcher in partition.fetchers.values():
+                    fetcher.stop()
         self.agenda.outside(self._close)
 
     def _close(self) -> None:
         self.timer.close()
         for broker in self.brokers:
-            broker.is_alive = False
             broker.door.close()
         self.purgatories.close()
         self._listener.close()

@@ -104,13 +104,12 @@ class FaultedRequest:
                 self._connection.on_hang_up(task.cancel)
 
     def _go_on(self) -> None:
-        if self.is_dropped or not self._broker.is_alive:
-            self._connection.close_soon()
-            return
         reply = FaultedReply(self, self._connection, self._request)
         with self._broker.cluster.agenda:
             payload = self._left()
-            if payload is None:
+            if self.is_dropped or not self._broker.is_alive:
+                self._connection.close_soon()
+            elif payload is None:
                 self._answer_unhandled(reply)
             else:
                 request = self._request._replace(payload=payload)

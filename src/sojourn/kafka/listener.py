@@ -195,6 +195,7 @@ class Door:
         self.port: int = self._sock.getsockname()[1]
         self._inside: set[Connection] = set()
         self._is_open = False
+        self._is_closed = False
 
     def open(self) -> None:
         """Take connections. From any thread."""
@@ -221,7 +222,7 @@ class Door:
         return sock
 
     def _open(self) -> None:
-        if not self._is_open:
+        if not self._is_open and not self._is_closed:
             self._is_open = True
             self._sock.listen(_BACKLOG)
             self._listener.register(self._sock, selectors.EVENT_READ, self._accept)
@@ -238,7 +239,11 @@ class Door:
 
     def close(self) -> None:
         """Shut it for good. From any thread."""
-        self.shut()
+        self._listener.call(self._close)
+
+    def _close(self) -> None:
+        self._shut()
+        self._is_closed = True
         self._sock.close()
 
     def _accept(self, events: int) -> None:
@@ -253,13 +258,16 @@ class Door:
                 self._listener.unregister(self._sock)
                 self._listener.call_later(_OUT_OF_FILES_S, self._accept_again)
             return
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._inside = {connection for connection in self._inside if connection.is_open}
         try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._inside.add(self._listener.connect(sock, self._serve, self._tls()))
         except OSError:  # gone before we looked
             sock.close()
+        except BaseException:
+            sock.close()
+            raise
 
     def _accept_again(self) -> None:
         if self._is_open:
