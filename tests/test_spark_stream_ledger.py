@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 
 from sojourn.replay.progress import REQUIREMENTS, SIGNALS, Progress
 from sojourn.replay.waiting import OPERATIONS, Waiting
-from sojourn.spark import ledger
+from sojourn.spark import contents, ledger
 from sojourn.spark.hashing import hashes, shard_of
 from sojourn.spark.ledger import Cache
 from sojourn.spark.payload import pack_requirements
@@ -158,3 +158,46 @@ def churn(key_side: Progress, id_side: Waiting, step: int, life_ms: int) -> None
     payload = pack_requirements(keys, wanted, np.arange(0, 2 * count + 1, 2))
     rows = [ids, at_ms, at_ms, at_ms + life_ms, two, two, payload]
     id_side.apply(pa.record_batch(rows, schema=OPERATIONS), None, None, now_ms)
+
+
+def test_what_is_known_of_an_id_and_of_a_key_can_be_looked_up() -> None:
+    key_side, id_side = Progress(forget_keys_after_ms=1000), Waiting(remember_ms=1000)
+    needs = [("a", 7, n, key, 5, 10, 90) for n, key in enumerate(("stock", "paid"))]
+    rows = [dict(zip(REQUIREMENTS.names, need, strict=True)) for need in needs]
+    news = [
+        {"key": key, "offset": offset, "at_ms": at_ms}
+        for key, offset, at_ms in (("paid", 2, 15), ("paid", 9, 60), ("stock", 5, 18))
+    ]
+    candidates = key_side.apply(
+        pa.RecordBatch.from_pylist(rows, REQUIREMENTS),
+        pa.RecordBatch.from_pylist(news, SIGNALS),
+        20,
+    )
+    waits = [("a", 7, 10, 90, 2, 2, b""), ("gone", 8, 11, 12, 1, 1, b"")]
+    held = [dict(zip(OPERATIONS.names, row, strict=True)) for row in waits]
+    cancels = pa.RecordBatch.from_pylist([{"id": "a", "at_ms": 70}])
+    id_side.apply(pa.RecordBatch.from_pylist(held, OPERATIONS), candidates, cancels, 20)
+    of_keys, of_ids = [key_side.snapshot()], [id_side.snapshot()]
+    assert contents.of_id("a", of_ids, of_keys) == {
+        "id": "a",
+        "operation": {
+            "submitted_ms": 10,
+            "deadline_ms": 90,
+            "needed": 2,
+            "requirements": 2,
+            "met": [{"key": "stock", "at_ms": 18}, {"key": "paid", "at_ms": 60}],
+            "open": [{"key": "paid", "offset": 5}],  # it may still be met earlier
+        },
+        "cancels_at_ms": [70],
+        "remembered_until_ms": None,
+    }
+    gone = contents.of_id("gone", of_ids, of_keys)
+    assert (gone["operation"], gone["remembered_until_ms"]) == (None, 1012)
+    assert contents.of_key("paid", of_keys) == {
+        "key": "paid",
+        "reached": 2,
+        "busy_ms": 60,
+        "ahead": [{"offset": 9, "at_ms": 60}],
+        "waiting": [{"id": "a", "offset": 5, "submitted_ms": 10, "deadline_ms": 90}],
+    }
+    assert contents.of_key("never", of_keys)["reached"] is None
