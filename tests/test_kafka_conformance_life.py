@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import resource
 import socket
-import struct
 import threading
 from collections.abc import Iterator
 
@@ -146,7 +145,6 @@ def test_without_file_descriptors_the_listener_waits_and_does_not_spin(
     [
         (bytes.fromhex("16030102000100"), "it looks like TLS"),
         (b"GET / HTTP/1.1\r\n\r\n", "it looks like HTTP"),
-        (struct.pack(">ihhih", 10, 17, 1, 0, -1), "it looks like SASL"),
     ],
 )
 def test_who_speaks_another_protocol_is_told_in_the_log(
