@@ -36,7 +36,7 @@ Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
 # Beyond so many different waits they are rounded up, first to 14 bits (1 part in 8,192).
-MOST_WAITS = 2_000_000
+MOST_WAITS = 1_000_000
 _BITS = (14, 12, 10, 8)
 
 _SCHEMA = pa.schema(
