@@ -189,6 +189,26 @@ def test_a_pattern_takes_the_files_that_match(tmp_path: Path) -> None:
     assert len(files.read(tmp_path / "day-*.parquet", "signals").table) == 3
 
 
+def test_a_pattern_takes_folders_and_what_their_names_say(tmp_path: Path) -> None:
+    for n, place in enumerate(("day=1/a", "day=1/more/b", "day=2/c", "_old/day=3/d", "x/y/z/e")):
+        table = pa.Table.from_pylist([operation(str(n))])
+        parquet(tmp_path / f"{place}.parquet", table)
+
+    def found(pattern: str) -> dict[str, Any]:
+        table = files.read(f"{tmp_path}/{pattern}", "operations").table
+        days = table["day"].to_pylist() if "day" in table.column_names else [None] * len(table)
+        return dict(zip(table["id"].to_pylist(), days, strict=True))
+
+    assert found("day=*") == {"0": "1", "1": "1", "2": "2"}
+    assert found("day=*/*.parquet") == {"0": "1", "2": "2"}
+    assert found("day=[!2]") == {"0": "1", "1": "1"}
+    assert found("**/?.parquet") == {"0": "1", "1": "1", "2": "2", "4": None}
+    assert found("*/*/**/e.parquet") == {"4": None}
+    assert found("_old/**") == {"3": "3"}
+    with pytest.raises(NoSuchFile):
+        found("day=9*")
+
+
 def test_files_of_different_widths_make_one_table(tmp_path: Path) -> None:
     narrow = SIGNALS.set_column(1, "offset", pa.array([1], pa.int16()))
     parquet(tmp_path / "s" / "a.parquet", narrow)

@@ -83,7 +83,7 @@ def _number(version: str) -> int:
 def _not_installed(where: str, name: str, what: str, package: str) -> BadFile:
     return BadFile(
         f"{name}: {where} is {what}, and {package}, which tells the files that are part of it, is "
-        f"not installed; pip install {package}"
+        f"not installed; pip install {package}, or sojourn[lakes]"
     )
 
 

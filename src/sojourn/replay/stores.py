@@ -105,14 +105,34 @@ def _files(system: Any, url: str, root: str) -> Iterator[File]:
         yield File(url, root, info.size)
     elif info.type == fs.FileType.Directory:
         yield from _below(system, url, root)
-    elif wild := _WILD.search(root):
-        base = root[: wild.start()].rpartition("/")[0]
-        matches = _pattern(root)
-        for file in _below(system, url, base or ("/" if root.startswith("/") else ".")):
-            relative = file.path.removeprefix("./")
-            places = [m.end() for m in re.finditer("/|$", relative)]
-            if any(matches.fullmatch(relative[:end].rstrip("/")) for end in places):
-                yield file._replace(said=())
+    elif _WILD.search(root):
+        parts = root.split("/")
+        first = next(n for n, part in enumerate(parts) if _WILD.search(part))
+        base = "/".join(parts[:first]) or ("/" if root.startswith("/") else ".")
+        for place in dict.fromkeys(_matches(system, base, parts[first:])):
+            for file in _files(system, url, place):
+                folders = file.path[len(base) :].strip("/").split("/")[:-1]
+                yield file._replace(said=tuple(_said(folders)))
+
+
+def _matches(system: Any, base: str, parts: list[str]) -> Iterator[str]:
+    """Yield what is below a folder and called like this, folder by folder."""
+    first, *rest = parts
+    if first == "**" and rest:  # no folder, or any number of them
+        yield from _matches(system, base, rest)
+    found = system.get_file_info(fs.FileSelector(base, allow_not_found=True))
+    name = re.compile(r".*" if first == "**" else _pattern(first))
+    for info in sorted(found, key=lambda info: info.path):
+        hidden = info.base_name.startswith(("_", ".")) and not first.startswith(("_", "."))
+        if hidden or not name.fullmatch(info.base_name):
+            continue
+        if first == "**" and rest:
+            if info.type == fs.FileType.Directory:
+                yield from _matches(system, info.path, parts)
+        elif not rest:
+            yield info.path
+        elif info.type == fs.FileType.Directory:
+            yield from _matches(system, info.path, rest)
 
 
 def _below(system: Any, url: str, root: str) -> Iterator[File]:
@@ -131,16 +151,12 @@ def _said(folders: list[str]) -> Iterator[tuple[str, str | None]]:
             yield unquote(column), None if null else unquote(value)
 
 
-def _pattern(glob: str) -> re.Pattern[str]:
-    """Translate a pattern; `**` also stands for several folders, or none."""
-    glob = glob.removeprefix("./")
-    written = {"**/": r"(?:[^/]+/)*", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
-    pieces = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", glob)
-    return re.compile(
-        "".join(
-            written.get(piece) or (piece.replace("[!", "[^") if n % 2 else re.escape(piece))
-            for n, piece in enumerate(pieces)
-        )
+def _pattern(glob: str) -> str:
+    """Translate the pattern of one name to a regular expression."""
+    written = {"*": ".*", "?": "."}
+    return "".join(
+        written.get(piece) or (piece.replace("[!", "[^") if n % 2 else re.escape(piece))
+        for n, piece in enumerate(re.split(r"(\*|\?|\[[^\]]+\])", glob))
     )
 
 
