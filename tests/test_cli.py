@@ -62,9 +62,9 @@ def test_replay_says_how_operations_ended(shop: Path, capsys: pytest.CaptureFixt
     said = capsys.readouterr()
     lines = [" ".join(line.split()) for line in said.out.splitlines()]
     assert lines[0].startswith("3 operations, ")
-    assert "completed 1 33.3 % half within 5 ms, 99 in 100 within 5 ms" in lines
-    assert "expired 1 33.3 % half within 2 ms, 99 in 100 within 2 ms" in lines
-    assert "cancelled 1 33.3 % half within 3 ms, 99 in 100 within 3 ms" in lines
+    assert "completed 1 33.3 % p50 5 ms, p99 5 ms" in lines
+    assert "expired 1 33.3 % p50 2 ms, p99 2 ms" in lines
+    assert "cancelled 1 33.3 % p50 3 ms, p99 3 ms" in lines
     assert "replaying 3 operations and 1 signals" in said.err
 
 

@@ -23,10 +23,7 @@ def as_text(summary: Summary, took_s: float, engine: str, places: dict[str, Path
     for waits in summary.waits:
         more = ""
         if waits.median_ms is not None and waits.p99_ms is not None:
-            more = (
-                f"half within {duration(waits.median_ms)}, "
-                f"99 in 100 within {duration(waits.p99_ms)}"
-            )
+            more = f"p50 {duration(waits.median_ms)}, p99 {duration(waits.p99_ms)}"
         line(waits.status, waits.count, more)
     if summary.pending is not None:
         line("pending", summary.pending)

@@ -3,7 +3,7 @@
 The rows are gone through a few times. A `Job` looks at every batch of a pass; at the end of it the
 job says which jobs follow from what it found. All jobs of one pass share the reading.
 
-    pass 1   totals, histograms, first and last times ─┬─ pass 2…  exact medians, 99 in 100
+    pass 1   totals, histograms, first and last times ─┬─ pass 2…  exact p50 and p99
              which groups of keys have waited longest  ├─ pass 2   what was waiting at each moment
                                                        └─ pass 2…  the keys themselves
 """
