@@ -119,6 +119,7 @@ def resolve_read(
     operations: Read, signals: Read, cancels: Read | None = None, until_ms: int | None = None
 ) -> Resolution:
     """Do as `resolve` does with what was read; what was rejected then is rejected too."""
-    found = resolve(operations.table, signals.table, cancels and cancels.table, until_ms)
+    called_off = None if cancels is None else cancels.table  # which may have no rows
+    found = resolve(operations.table, signals.table, called_off, until_ms)
     broken = [part.rejected for part in (operations, signals, cancels) if part is not None]
     return Resolution(found.outcomes, found.pending, pa.concat_tables([*broken, found.rejected]))
