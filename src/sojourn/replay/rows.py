@@ -75,11 +75,6 @@ PENDING = pa.schema(
 )
 
 ID_NULL = "id is null"
-SUBMITTED_NULL = "submitted_ms is null"
-SUBMITTED_OUTSIDE = "submitted_ms is outside 64 bits"
-TIMEOUT_NULL = "timeout_ms is null"
-TIMEOUT_OUTSIDE = "timeout_ms is outside 64 bits"
-TIMEOUT_NEGATIVE = "timeout_ms is negative"
 REQUIRES_EMPTY = "requires is null or empty"
 REQUIRES_UNREADABLE = "requires is not a list of objects"
 REQUIRED_KEY_NULL = "a required key is null"
@@ -92,10 +87,6 @@ DEADLINE_BEFORE = "the deadline is before the submission"
 DEADLINE_TOO_FAR = "from the submission to the deadline is outside 64 bits"
 DUPLICATE = "id is a duplicate of an earlier operation"
 KEY_NULL = "key is null"
-OFFSET_NULL = "offset is null"
-OFFSET_OUTSIDE = "offset is outside 64 bits"
-AT_NULL = "at_ms is null"
-AT_OUTSIDE = "at_ms is outside 64 bits"
 BROKEN = "it is not JSON, or not of the columns' types"
 
 # The time of the years 2001 to 2103 in other units, taken for milliseconds.

@@ -75,7 +75,7 @@ def _settings(master: str, driver_memory: str, shuffle_partitions: int | None) -
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.adaptive.enabled": "true",
-        # A Python worker that takes long to start, on a machine that has much to do, has not failed.
+        # A Python worker that takes long to start, on a busy machine, has not failed.
         "spark.python.authenticate.socketTimeout": "120s",
         # Otherwise Spark adds up the size of an Arrow batch after every row of it, which takes
         # longer than filling it. A batch then ends after so many rows, however large they are;
