@@ -81,7 +81,7 @@ class NaiveTime:
 def arrivals(trace: Trace, rng: random.Random, future: bool) -> Iterator[tuple[int, Rows]]:
     """Yield batches: the time on the wall, and rows of each table in any order."""
     arriving: list[tuple[int, str, Row]] = []
-    silences = rng.sample((0, 300, 2500), 3)  # the last is longer than it takes to be idle
+    silences = rng.sample((0, 300, 5000), 3)  # the last is longer than it takes to be idle
     for (table, column), silent_for_ms in zip(TIMES.items(), silences, strict=True):
         lag_ms = rng.choice((0, 0, 100, 900))
         silent_ms = rng.randrange(SPAN_MS // 2)
