@@ -29,6 +29,7 @@ CHECKS: list[Any] = [
     content_type_conformance,
     response_schema_conformance,
 ]
+WAIT_S = 60  # for an answer, on a busy machine
 ENDLESS = "/v1/outcomes/stream"
 
 
@@ -94,7 +95,7 @@ def fuzz(served: Running, schema: Any, examples: int) -> None:
         )
         @given(case=st.one_of(strategies))
         def send(case: Any) -> None:
-            response = case.call(base_url=served.url, session=session)
+            response = case.call(base_url=served.url, session=session, timeout=WAIT_S)
             case.validate_response(response, checks=CHECKS)
             assert b"Traceback" not in response.content
 
@@ -158,7 +159,7 @@ def test_the_fuzzer_would_notice_what_is_not_documented(served: Running) -> None
     document = served.http.get("/openapi.json").json()
     document["components"]["schemas"]["Outcomes"]["required"].append("more")
     case = from_dict(document)["/v1/outcomes"]["GET"].Case()
-    response = case.call(base_url=served.url)
+    response = case.call(base_url=served.url, timeout=WAIT_S)
     assert response.status_code == 200, response.text
     with pytest.raises(BaseException, match="more"):
         case.validate_response(response, checks=CHECKS)
