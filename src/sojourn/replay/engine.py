@@ -30,7 +30,7 @@ LATE = "late: its time is at or before the time already reached"
 _SNAPSHOT = "Esnp"
 _PARTS = pa.schema([("part", pa.large_binary())])
 _DAY_MS = 86_400_000
-_LONGEST_MS = 2**62
+_LONGEST_MS = rows.MOST
 
 
 @dataclass(frozen=True, slots=True)
