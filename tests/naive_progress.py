@@ -408,7 +408,11 @@ class NaiveRun(Run):
 
     def close(self, _: None) -> object:
         self._closed = True
-        return sum([bool(self.cancel(record.number)) for record in list(self._waiting)])
+        dropped = sum([bool(self.cancel(record.number)) for record in list(self._waiting)])
+        if self.program.forget_keys_after_ms is not None:
+            self._progress.clear()
+            self._idle_since_ms.clear()
+        return dropped
 
     def counts(self) -> tuple[int, ...]:
         open_ones = [key for record in self._waiting for key, _ in record.open or ()]

@@ -485,8 +485,6 @@ class Purgatory(Keeper):
         if self._sj_auditor is not None:
             self._sj_auditor.cancel()
         dropped = self._sj_drop(Closed(f"purgatory {self.name!r} was closed"))
-        if self._sj_forget_after_us >= 0:
-            self._sj_forget_all()
         if self._sj_owns_timer:
             self.timer.close()
         return dropped
@@ -509,8 +507,9 @@ class Purgatory(Keeper):
         raise not_copied(self)
 
     def __del__(self) -> None:
-        # Nobody can signal any more, and no time passes: what waits would wait for ever.
-        if self._sj_keeping is not None and self._sj_inside:
+        # Nobody can signal any more, and no time passes: what waits would wait for ever, and keys
+        # that are to be forgotten in time would stay.
+        if self._sj_keeping is not None and (self._sj_inside or self._sj_forget_after_us >= 0):
             if not cython.compiled and GUARD.held_here():  # collected in the middle of a step
                 GUARD.put_off(self._sj_drop_all)
             else:
@@ -737,7 +736,11 @@ class Purgatory(Keeper):
         return _unique(operations)
 
     def _sj_drop(self, why: BaseException) -> int:
-        return sum([self._sj_cancel(operation, why) for operation in self.waiting()])
+        """Cancel all that waits, and forget the keys; how many waited."""
+        dropped = sum([self._sj_cancel(operation, why) for operation in self.waiting()])
+        if self._sj_forget_after_us >= 0:
+            self._sj_forget_all()
+        return dropped
 
     def _sj_drop_all(self) -> None:
         self._sj_drop(Cancelled(f"purgatory {self.name!r} was dropped without close()"))
