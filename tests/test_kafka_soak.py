@@ -176,7 +176,8 @@ def soak(length_s: float, each_s: float) -> None:
     errors = noted_errors()
     for _ in range(WARM_UP):  # everything is loaded and cached
         Commotion(rng).run(each_s)
-    threads, files, memory = threading.active_count(), descriptors(), allocated()
+    memory = allocated()  # and what earlier tests left is collected
+    threads, files = threading.active_count(), descriptors()
     deadline_s = time.monotonic() + length_s
     rounds = calls = 0
     while time.monotonic() < deadline_s:
@@ -186,7 +187,7 @@ def soak(length_s: float, each_s: float) -> None:
         rounds += 1
         del commotion
         assert threading.active_count() == threads, threading.enumerate()
-        assert descriptors() == files
+        assert descriptors() <= files
     assert calls > rounds
     grown = allocated() - memory
     # A few objects of caches; a cluster that stayed would be a thousand times as much.

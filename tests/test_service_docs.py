@@ -59,10 +59,11 @@ def test_the_table_of_limits_is_that_of_the_code() -> None:
 
 
 def test_the_table_of_errors_has_every_code() -> None:
-    source = "\n".join(
-        path.read_text() for path in (ROOT / "src" / "sojourn" / "service").rglob("*.py")
-    )
-    raised = set(re.findall(r'Refusal\(\s*\d+(?: if \w+ else \d+)?,\s*"(\w+)"', source))
+    package = ROOT / "src" / "sojourn"
+    files = [*(package / "service").rglob("*.py"), package / "origins.py"]
+    source = "\n".join(path.read_text() for path in files)
+    refused = r'(?:Refusal|Objection)\(\s*\d+(?: if \w+ else \d+)?,\s*"(\w+)"'
+    raised = set(re.findall(refused, source))
     raised |= set(re.findall(r'"(\w+_timeout)"', source))
     listed = {code for cells in rows("| code |") for code in re.findall(r"`(\w+)`", cells[0])}
     assert raised == listed

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,8 @@ NAME_TAKEN = (
     "operations have a column {name!r} of their own, which is what the timestamps are called; "
     "rename it, e.g. to 'operation_{name}'"
 )
+_NUMBERS = frozenset({"submitted_ms", "timeout_ms", "deadline_ms", "needed", "offset", "at_ms"})
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
 # Where Spark's readers put the text of a row that they could not read; and why, if that is known.
 CORRUPT, CORRUPT_REASON = "_corrupt_record", "_corrupt_reason"
 
@@ -325,12 +328,47 @@ def reject(table: Any, name: str, numbers: Integers, reasons: str | list[str]) -
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         # Arrow cannot take rows of every type, nor out of chunks with more than 2 GiB of text.
         texts = [text for n in numbers.tolist() for text in row_texts(table.slice(n, 1))]
+    if _has_numbers_as_text(table):
+        texts = [row_text(_with_numbers(json.loads(text))) for text in texts]
     if lines is not None and lines.null_count < len(lines):
         whole = lines.take(pa.array(numbers)).to_pylist()
         texts = [text if line is None else line for text, line in zip(texts, whole, strict=True)]
     if isinstance(reasons, str):
         reasons = [reasons] * len(texts)
     return pa.table([[name] * len(texts), reasons, texts], schema=REJECTED)
+
+
+def _has_numbers_as_text(table: pa.Table) -> bool:
+    """Whether a source that knows no types gave numbers of ours as text: JSON in a stream, CSV."""
+    requires = table.schema.field("requires").type if "requires" in table.column_names else None
+    return any(
+        times.is_text(field.type) for field in table.schema if field.name in _NUMBERS
+    ) or _has_offsets_as_text(requires)
+
+
+def _has_offsets_as_text(requires: pa.DataType | None) -> bool:
+    if requires is None or not pa.types.is_list(requires):
+        return False
+    pair = requires.value_type
+    return pa.types.is_struct(pair) and any(
+        f.name == "offset" and times.is_text(f.type) for f in pair
+    )
+
+
+def _with_numbers(row: dict[str, Any]) -> dict[str, Any]:
+    """The row, with whole numbers as numbers: it reads the same from every source."""
+    shown = {name: _number(value) if name in _NUMBERS else value for name, value in row.items()}
+    requires = shown.get("requires")
+    if isinstance(requires, list):
+        shown["requires"] = [
+            {**pair, "offset": _number(pair.get("offset"))} if isinstance(pair, dict) else pair
+            for pair in requires
+        ]
+    return shown
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
 
 
 def row_texts(table: pa.Table) -> list[str]:

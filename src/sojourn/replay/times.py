@@ -79,7 +79,7 @@ def integers(column: pa.ChunkedArray, what: str) -> Numbers:
     """Return a column of whole numbers."""
     column = _plain(column)
     kind = column.type
-    if _is_text(kind):
+    if is_text(kind):
         return _of_text(column, _never, None)
     if not (
         pa.types.is_integer(kind)
@@ -148,7 +148,7 @@ def _read(
 ) -> Numbers:
     """Numbers and text, which times and durations have in common."""
     kind = column.type
-    if _is_text(kind):
+    if is_text(kind):
         return _of_text(column, of_text, unit)
     if pa.types.is_floating(kind):
         return _of_floats(column, unit)
@@ -266,7 +266,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
