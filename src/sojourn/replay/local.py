@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sojourn.errors import BadTable, OutOfRange, WrongType
 from sojourn.replay import rows, times
-from sojourn.replay.endings import PENDING, STATUS, Endings, end_all
+from sojourn.replay.endings import PENDING, STATUS, Endings
 from sojourn.replay.steps import held_ms
 
 
@@ -66,18 +66,7 @@ def resolve(
             called_off.ids, called_off.at_ms, called_off.at_ms, wanted.ids, wanted.submitted_ms
         )
     moments, holds = held_ms(seen.keys, seen.offsets, seen.at_ms, wanted.keys, wanted.offsets)
-    endings = end_all(
-        wanted.submitted_ms,
-        wanted.timeout_ms,
-        wanted.needed,
-        wanted.starts,
-        moments,
-        holds,
-        wanted.keys,
-        cancel_ms,
-        has_cancel,
-        until_ms,
-    )
+    endings = wanted.end(moments, holds, cancel_ms, has_cancel, until_ms)
     return Resolution(
         _outcomes(wanted, endings), _pending(wanted, endings), pa.concat_tables(rejected)
     )

@@ -35,6 +35,7 @@ import pyarrow.compute as pc
 from sojourn.errors import BadTable, UnitWarning, WrongType
 from sojourn.replay import requirements, times
 from sojourn.replay.codes import Codes, not_unique
+from sojourn.replay.endings import Endings, end_all
 from sojourn.replay.names import as_text, text_of
 from sojourn.replay.times import LEAST as LEAST
 from sojourn.replay.times import MOST as MOST
@@ -121,6 +122,31 @@ class CleanOperations:
 
     def __len__(self) -> int:
         return len(self.submitted_ms)
+
+    def end(
+        self,
+        moments: Integers,
+        holds: Mask,
+        cancel_ms: Integers | None,
+        has_cancel: Mask | None,
+        until_ms: int | None,
+        *,
+        threads: int | None = None,
+    ) -> Endings:
+        """Say how each ends, given from when on requirements hold and when it is cancelled."""
+        return end_all(
+            self.submitted_ms,
+            self.timeout_ms,
+            self.needed,
+            self.starts,
+            moments,
+            holds,
+            self.keys,
+            cancel_ms,
+            has_cancel,
+            until_ms,
+            threads=threads,
+        )
 
     def requires(self) -> pa.Array:
         """Return the requirements as a column."""
@@ -328,8 +354,6 @@ def reject(table: Any, name: str, numbers: Integers, reasons: str | list[str]) -
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         # Arrow cannot take rows of every type, nor out of chunks with more than 2 GiB of text.
         texts = [text for n in numbers.tolist() for text in row_texts(table.slice(n, 1))]
-    if _has_numbers_as_text(table):
-        texts = [row_text(_with_numbers(json.loads(text))) for text in texts]
     if lines is not None and lines.null_count < len(lines):
         whole = lines.take(pa.array(numbers)).to_pylist()
         texts = [text if line is None else line for text, line in zip(texts, whole, strict=True)]
@@ -338,30 +362,15 @@ def reject(table: Any, name: str, numbers: Integers, reasons: str | list[str]) -
     return pa.table([[name] * len(texts), reasons, texts], schema=REJECTED)
 
 
-def _has_numbers_as_text(table: pa.Table) -> bool:
-    """Whether a source that knows no types gave numbers of ours as text: JSON in a stream, CSV."""
-    requires = table.schema.field("requires").type if "requires" in table.column_names else None
-    return any(
-        times.is_text(field.type) for field in table.schema if field.name in _NUMBERS
-    ) or _has_offsets_as_text(requires)
-
-
-def _has_offsets_as_text(requires: pa.DataType | None) -> bool:
-    if requires is None or not pa.types.is_list(requires):
-        return False
-    pair = requires.value_type
-    return pa.types.is_struct(pair) and any(
-        f.name == "offset" and times.is_text(f.type) for f in pair
-    )
-
-
 def _with_numbers(row: dict[str, Any]) -> dict[str, Any]:
-    """The row, with whole numbers as numbers: it reads the same from every source."""
+    """The row, with whole numbers as numbers, though its source knows no types, as CSV."""
     shown = {name: _number(value) if name in _NUMBERS else value for name, value in row.items()}
     requires = shown.get("requires")
     if isinstance(requires, list):
         shown["requires"] = [
-            {**pair, "offset": _number(pair.get("offset"))} if isinstance(pair, dict) else pair
+            {name: _number(value) if name == "offset" else value for name, value in pair.items()}
+            if isinstance(pair, dict)
+            else pair
             for pair in requires
         ]
     return shown
@@ -385,7 +394,7 @@ def row_texts(table: pa.Table) -> list[str]:
             dict(zip(table.column_names, values, strict=True))
             for values in zip(*columns, strict=True)
         ]
-    return [row_text(row) for row in rows]
+    return [row_text(_with_numbers(row)) for row in rows]
 
 
 def row_text(row: dict[str, Any]) -> str:

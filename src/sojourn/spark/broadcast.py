@@ -33,7 +33,7 @@ from pyspark.sql import functions as sf
 
 from sojourn.errors import SojournError
 from sojourn.replay import rows
-from sojourn.replay.endings import Endings, end_all
+from sojourn.replay.endings import Endings
 from sojourn.replay.steps import Steps
 from sojourn.spark import fingerprints, parcels
 from sojourn.spark.answers import REJECTED
@@ -79,19 +79,7 @@ class Index(NamedTuple):
         if self.cancels is not None:
             # The earliest cancel at or after the submission: ids for keys, and times for offsets.
             cancel_ms, has_cancel = self.cancels.held_ms(wanted.ids, wanted.submitted_ms, threads=1)
-        return end_all(
-            wanted.submitted_ms,
-            wanted.timeout_ms,
-            wanted.needed,
-            wanted.starts,
-            moments,
-            holds,
-            wanted.keys,
-            cancel_ms,
-            has_cancel,
-            until_ms,
-            threads=1,
-        )
+        return wanted.end(moments, holds, cancel_ms, has_cancel, until_ms, threads=1)
 
 
 @dataclass(frozen=True, slots=True)

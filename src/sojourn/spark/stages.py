@@ -25,7 +25,6 @@ import pyarrow as pa
 
 from sojourn.errors import SojournError
 from sojourn.replay import rows
-from sojourn.replay.endings import end_all
 from sojourn.replay.steps import held_ms
 from sojourn.spark import fingerprints, parcels
 from sojourn.spark.answers import Answers
@@ -184,19 +183,7 @@ class Job:
                 wanted.submitted_ms,
                 threads=1,
             )
-        endings = end_all(
-            wanted.submitted_ms,
-            wanted.timeout_ms,
-            wanted.needed,
-            wanted.starts,
-            moments,
-            holds,
-            wanted.keys,
-            cancel_ms,
-            has_cancel,
-            self.until_ms,
-            threads=1,
-        )
+        endings = wanted.end(moments, holds, cancel_ms, has_cancel, self.until_ms, threads=1)
         yield from self.answers.ended(wanted, endings)
 
     def rejected(self, rejected: pa.Table, place: int) -> Iterator[pa.RecordBatch]:
