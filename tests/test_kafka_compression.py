@@ -13,8 +13,8 @@ from kafka_client import batch
 from kafka_clients import CODECS, KAFKA_PYTHON_WARNS, WAIT_S, quiet
 
 from sojourn.kafka import Cluster
-from sojourn.kafka.compression import GZIP, LZ4, SNAPPY, ZSTD, CannotDecompress, decompressed
-from sojourn.kafka.records import Batch, first_at_or_after
+from sojourn.kafka.log.batch import Batch, first_at_or_after
+from sojourn.kafka.log.compression import GZIP, LZ4, SNAPPY, ZSTD, CannotDecompress, decompressed
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 

@@ -24,7 +24,7 @@ from sojourn.cli import main
 from sojourn.errors import SojournError
 from sojourn.kafka import Cluster
 from sojourn.kafka.control import Control
-from sojourn.kafka.control_verbs import ROUTES
+from sojourn.kafka.control.routes import ROUTES
 
 
 class Caller:

@@ -17,7 +17,7 @@ pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kaf
 
 from test_kafka_command import start
 
-from sojourn.kafka.control_verbs import ROUTES
+from sojourn.kafka.control.routes import ROUTES
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/kafka-testing.md").read_text(encoding="utf-8")

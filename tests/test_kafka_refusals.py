@@ -23,7 +23,7 @@ import sojourn
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
 from sojourn.kafka import wire as protocol
-from sojourn.kafka.error_answers import can_say_error
+from sojourn.kafka.apis.error_answers import can_say_error
 
 KAFKA = "3.9.2"  # which still reads the oldest versions
 

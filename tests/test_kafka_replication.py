@@ -18,9 +18,9 @@ from kafka_client import batch
 
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
-from sojourn.kafka.log import Log
+from sojourn.kafka.log.batch import Batch, only_batch
+from sojourn.kafka.log.log import Log
 from sojourn.kafka.partition import Partition
-from sojourn.kafka.records import Batch, only_batch
 from sojourn.kafka.refusal import Refused
 
 BROKERS = (1, 2, 3)

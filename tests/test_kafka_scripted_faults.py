@@ -21,7 +21,7 @@ from sojourn import ManualClock
 from sojourn.errors import OutOfRange, WrongType
 from sojourn.kafka import Cluster
 from sojourn.kafka import wire as protocol
-from sojourn.kafka.error_answers import can_say_error
+from sojourn.kafka.apis.error_answers import can_say_error
 
 READS = ("fetch", "metadata", "describe_topic_partitions")
 

@@ -23,7 +23,7 @@ from kio.schema.errors import ErrorCode
 from sojourn import ManualClock
 from sojourn.errors import OutOfRange, WrongType
 from sojourn.kafka import Cluster
-from sojourn.kafka.sasl import MECHANISMS
+from sojourn.kafka.security.sasl import MECHANISMS
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 

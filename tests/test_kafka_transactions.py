@@ -15,10 +15,10 @@ from kafka_in_process import Answer, ask, coordinator
 
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
-from sojourn.kafka.end_marker import EndMarker, marker_batch, marker_of
-from sojourn.kafka.isolation import Isolation
-from sojourn.kafka.log import Log
-from sojourn.kafka.records import Batch
+from sojourn.kafka.log.batch import Batch
+from sojourn.kafka.log.end_marker import EndMarker, marker_batch, marker_of
+from sojourn.kafka.log.isolation import Isolation
+from sojourn.kafka.log.log import Log
 from sojourn.kafka.transactions import State, Transaction, markers
 from sojourn.kafka.wire import ErrorCode
 

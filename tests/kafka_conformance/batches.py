@@ -9,7 +9,7 @@ from typing import Any
 
 from crc32c import crc32c
 
-from sojourn.kafka.compression import CannotDecompress, decompressed
+from sojourn.kafka.log.compression import CannotDecompress, decompressed
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _HEADER = struct.Struct(">qiibIhiqqqhii")

@@ -3,7 +3,9 @@
 try:
     from sojourn.kafka.cluster import Cluster as Cluster  # brokers, sockets and faults
     from sojourn.kafka.faults import Fault as Fault  # what is scripted to go wrong
-    from sojourn.kafka.record import Record as Record  # what is appended and read without a client
+    from sojourn.kafka.log.record import (
+        Record as Record,  # what is appended and read without a client
+    )
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("sojourn"):
         raise

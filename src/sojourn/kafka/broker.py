@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sojourn._log import log
 from sojourn.errors import OutOfRange
 from sojourn.kafka import wire
-from sojourn.kafka.fetch_sessions import FetchSessions
-from sojourn.kafka.knowledge import Knowledge
-from sojourn.kafka.listener import Door
-from sojourn.kafka.reply import Reply as Reply
+from sojourn.kafka.fetch.sessions import FetchSessions
+from sojourn.kafka.metadata_cache import Knowledge
+from sojourn.kafka.network.listener import Door
+from sojourn.kafka.network.reply import Reply as Reply
 
 if TYPE_CHECKING:
     from sojourn.kafka.cluster import Cluster
     from sojourn.kafka.configs import Settings
-    from sojourn.kafka.connection import Connection
-    from sojourn.kafka.listener import Listener
+    from sojourn.kafka.network.connection import Connection
+    from sojourn.kafka.network.listener import Listener
 
 
 class Context(NamedTuple):

@@ -18,20 +18,20 @@ from zlib import crc32
 
 from sojourn.clock import ManualClock, SystemClock
 from sojourn.errors import Closed, OutOfRange, TimedOut, WrongType
-from sojourn.kafka import (
-    authentication,
+from sojourn.kafka.agenda import Agenda
+from sojourn.kafka.apis import (
+    configs as config_apis,
+)
+from sojourn.kafka.apis import (
     delete_records,
     elections,
-    fetch,
+    list_offsets,
     log_dirs,
     metadata,
-    offsets,
     produce,
     reassignments,
-    resources,
     topics,
 )
-from sojourn.kafka.agenda import Agenda
 from sojourn.kafka.broker import Broker, advertised_hosts
 from sojourn.kafka.configs import (
     BROKER,
@@ -43,14 +43,16 @@ from sojourn.kafka.configs import (
 )
 from sojourn.kafka.controller import Controller
 from sojourn.kafka.faults import Faults
+from sojourn.kafka.fetch import fetch
 from sojourn.kafka.groups import Groups
-from sojourn.kafka.listener import Listener
+from sojourn.kafka.log.record import Record, RecordLike, batch_of, record_of, records_in
+from sojourn.kafka.network.listener import Listener
 from sojourn.kafka.partition import Partition
 from sojourn.kafka.purgatories import Purgatories
 from sojourn.kafka.quota import MutationQuota
-from sojourn.kafka.record import Record, RecordLike, batch_of, record_of, records_in
 from sojourn.kafka.refusal import Refused
-from sojourn.kafka.security import Security
+from sojourn.kafka.security import authentication
+from sojourn.kafka.security.security import Security
 from sojourn.kafka.topic import fault_in_name
 from sojourn.kafka.transactions import TransactionCoordinator, write_markers
 from sojourn.kafka.transactions import apis as transaction_apis
@@ -61,8 +63,8 @@ from sojourn.timer import Timer
 
 if TYPE_CHECKING:
     from sojourn.clock import Clock
-    from sojourn.kafka.replication import Fetcher
-    from sojourn.kafka.sasl import Users
+    from sojourn.kafka.replica_fetcher import Fetcher
+    from sojourn.kafka.security.sasl import Users
     from sojourn.kafka.topic import Topic
 
 _PARTS = (
@@ -70,10 +72,10 @@ _PARTS = (
     metadata,
     produce,
     fetch,
-    offsets,
+    list_offsets,
     delete_records,
     topics,
-    resources,
+    config_apis,
     elections,
     reassignments,
     log_dirs,

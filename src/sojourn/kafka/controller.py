@@ -21,7 +21,7 @@ from sojourn.kafka.wire import ErrorCode
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker
     from sojourn.kafka.cluster import Cluster
-    from sojourn.kafka.knowledge import Knowledge
+    from sojourn.kafka.metadata_cache import Knowledge
 
 #: What requests that wait for a change of metadata watch.
 METADATA = "metadata"

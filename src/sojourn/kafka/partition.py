@@ -18,17 +18,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sojourn.kafka.end_marker import EndMarker, marker_batch
 from sojourn.kafka.leadership import Leadership
-from sojourn.kafka.log import Log
+from sojourn.kafka.log.end_marker import EndMarker, marker_batch
+from sojourn.kafka.log.log import Log
+from sojourn.kafka.log.validator import validated
 from sojourn.kafka.refusal import Refused
-from sojourn.kafka.replication import Fetcher
-from sojourn.kafka.validator import validated
+from sojourn.kafka.replica_fetcher import Fetcher
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
     from sojourn.kafka.cluster import Cluster
-    from sojourn.kafka.records import Batch
+    from sojourn.kafka.log.batch import Batch
     from sojourn.kafka.topic import Topic
 
 _UNKNOWN = -1

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from sojourn._log import log
-from sojourn.kafka.end_marker import EndMarker
+from sojourn.kafka.log.end_marker import EndMarker
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.transactions.markers import DelayedMarkers, PendingMarker
 from sojourn.kafka.transactions.timeout import DelayedTimeout

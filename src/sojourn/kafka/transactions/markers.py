@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sojourn.kafka.delayed import DelayedRequest
-from sojourn.kafka.end_marker import EndMarker
+from sojourn.kafka.log.end_marker import EndMarker
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sojourn.kafka.end_marker import EndMarker
-from sojourn.kafka.produce import DelayedProduce, Pending, Status
+from sojourn.kafka.apis.produce import DelayedProduce, Pending, Status
+from sojourn.kafka.log.end_marker import EndMarker
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
 

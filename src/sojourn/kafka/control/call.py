@@ -12,8 +12,8 @@ from sojourn.errors import OutOfRange
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker
-    from sojourn.kafka.control_api import ControlApi
-    from sojourn.kafka.faults import Fault
+    from sojourn.kafka.control.router import ControlApi
+    from sojourn.kafka.faults.faults import Fault
     from sojourn.kafka.groups.group import Group
     from sojourn.kafka.partition import Partition
     from sojourn.kafka.topic import Topic

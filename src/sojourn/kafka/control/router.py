@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from sojourn.errors import Closed, SojournError, TimedOut
-from sojourn.kafka.control_call import Call, ControlError
-from sojourn.kafka.control_verbs import ROUTES, add_fault, create_topic
+from sojourn.kafka.control.call import Call, ControlError
+from sojourn.kafka.control.routes import ROUTES, add_fault, create_topic
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
 

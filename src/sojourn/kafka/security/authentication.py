@@ -18,15 +18,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sojourn._log import log
-from sojourn.kafka.error_answers import Asked
-from sojourn.kafka.reply import Reply
-from sojourn.kafka.sasl import Exchange, NotAuthenticated, Users, exchange
+from sojourn.kafka.apis.error_answers import Asked
+from sojourn.kafka.network.reply import Reply
+from sojourn.kafka.security.sasl import Exchange, NotAuthenticated, Users, exchange
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
     from sojourn.kafka import wire
     from sojourn.kafka.broker import Broker, Context, Handler
-    from sojourn.kafka.connection import Connection
+    from sojourn.kafka.network.connection import Connection
 
 _HANDSHAKE, _AUTHENTICATE, _VERSIONS = "sasl_handshake", "sasl_authenticate", "api_versions"
 _REAUTHENTICATE_AFTER_MS = 1_000

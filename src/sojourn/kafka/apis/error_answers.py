@@ -30,7 +30,7 @@ from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker
-    from sojourn.kafka.fetch_sessions import Place
+    from sojourn.kafka.fetch.sessions import Place
 
 TOPIC, PARTITION, OTHER = "topic", "partition", "other"
 

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sojourn.kafka.compression import CODECS, CannotDecompress, compressed, decompressed
-from sojourn.kafka.records import (
+from sojourn.kafka.log.batch import (
     APPEND_TIME,
     CODEC_MASK,
     CONTROL,
@@ -26,6 +25,7 @@ from sojourn.kafka.records import (
     each_record,
     rebuilt,
 )
+from sojourn.kafka.log.compression import CODECS, CannotDecompress, compressed, decompressed
 from sojourn.kafka.refusal import RecordError, Refused
 from sojourn.kafka.wire import ErrorCode
 

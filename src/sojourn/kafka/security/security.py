@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from sojourn.errors import OutOfRange, WrongType
-from sojourn.kafka.authentication import Gate
-from sojourn.kafka.sasl import MECHANISMS, Users
-from sojourn.kafka.tls import Certificates, Tls
+from sojourn.kafka.security.authentication import Gate
+from sojourn.kafka.security.sasl import MECHANISMS, Users
+from sojourn.kafka.security.tls import Certificates, Tls
 
 if TYPE_CHECKING:
     from sojourn.kafka import wire
     from sojourn.kafka.broker import Broker
-    from sojourn.kafka.connection import Connection
+    from sojourn.kafka.network.connection import Connection
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn._log import log
 from sojourn.errors import SojournError
-from sojourn.kafka.control_api import Answer, ControlApi
-from sojourn.kafka.control_call import ControlError
+from sojourn.kafka.control.call import ControlError
+from sojourn.kafka.control.router import Answer, ControlApi
 from sojourn.origins import Origins
 
 if TYPE_CHECKING:

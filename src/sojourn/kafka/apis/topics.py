@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
+from sojourn.kafka.apis.configs import entries
 from sojourn.kafka.configs import InvalidConfig, Settings
 from sojourn.kafka.controller import METADATA
 from sojourn.kafka.delayed import DelayedRequest
 from sojourn.kafka.refusal import Refused
-from sojourn.kafka.resources import entries
 from sojourn.kafka.topic import Assignment, Topic, fault_in_name
 from sojourn.kafka.wire import ErrorCode, milliseconds
 

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 
 from crc32c import crc32c
 
-from sojourn.kafka.compression import ZSTD, CannotDecompress, decompressed
+from sojourn.kafka.log.compression import ZSTD, CannotDecompress, decompressed
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
 

@@ -20,14 +20,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from sojourn.kafka.end_marker import EndMarker, marker_of
-from sojourn.kafka.isolation import Isolation
-from sojourn.kafka.records import CONTROL, TRANSACTIONAL
+from sojourn.kafka.log.batch import CONTROL, TRANSACTIONAL
+from sojourn.kafka.log.end_marker import EndMarker, marker_of
+from sojourn.kafka.log.isolation import Isolation
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
-    from sojourn.kafka.records import Batch
+    from sojourn.kafka.log.batch import Batch
 
 _REMEMBERED = 5  # what clients may have under way at most
 

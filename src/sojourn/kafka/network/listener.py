@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 from sojourn._log import log
 from sojourn.errors import Closed
 from sojourn.kafka import wire
-from sojourn.kafka.connection import REQUEST_MAX_BYTES, Connection
+from sojourn.kafka.network.connection import REQUEST_MAX_BYTES, Connection
 
 if TYPE_CHECKING:
-    from sojourn.kafka.tls import Tls
+    from sojourn.kafka.security.tls import Tls
 
 _SCRATCH_BYTES = 1 << 20
 _BACKLOG = 128

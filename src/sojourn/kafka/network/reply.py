@@ -9,7 +9,7 @@ from sojourn._log import log
 
 if TYPE_CHECKING:
     from sojourn.kafka import wire
-    from sojourn.kafka.connection import Connection
+    from sojourn.kafka.network.connection import Connection
 
 
 class Reply:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sojourn.kafka.isolation import READ_COMMITTED
+from sojourn.kafka.log.isolation import READ_COMMITTED
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
 

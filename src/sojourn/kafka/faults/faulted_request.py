@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.errors import Closed
 from sojourn.kafka import wire
-from sojourn.kafka.error_answers import Asked
-from sojourn.kafka.reply import Reply
+from sojourn.kafka.apis.error_answers import Asked
+from sojourn.kafka.network.reply import Reply
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker
-    from sojourn.kafka.connection import Connection
-    from sojourn.kafka.faults import Fault
+    from sojourn.kafka.faults.faults import Fault
+    from sojourn.kafka.network.connection import Connection
 
 # After such an error brokers close the connection.
 _ENDING = ("sasl_handshake", "sasl_authenticate")

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from sojourn.errors import OutOfRange, WrongType
-from sojourn.kafka.compression import CannotDecompress, decompressed
-from sojourn.kafka.records import APPEND_TIME, CODEC_MASK, HEADER, Batch, varint
+from sojourn.kafka.log.batch import APPEND_TIME, CODEC_MASK, HEADER, Batch, varint
+from sojourn.kafka.log.compression import CannotDecompress, decompressed
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
 

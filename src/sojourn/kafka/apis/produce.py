@@ -28,9 +28,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sojourn.kafka import records
 from sojourn.kafka.delayed import DelayedRequest
-from sojourn.kafka.records import TRANSACTIONAL
+from sojourn.kafka.log import batch as records
+from sojourn.kafka.log.batch import TRANSACTIONAL
 from sojourn.kafka.refusal import RecordError, Refused
 from sojourn.kafka.transactions import Owner, code_for_writers
 from sojourn.kafka.wire import ErrorCode, milliseconds
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from sojourn.kafka.agenda import Agenda
     from sojourn.kafka.broker import Broker, Context, Handler, Reply
     from sojourn.kafka.leadership import Leadership
+    from sojourn.kafka.log.batch import Batch
     from sojourn.kafka.partition import Appended, Partition
-    from sojourn.kafka.records import Batch
 
 ALL = -1
 

@@ -18,11 +18,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sojourn.kafka.producers import Producers
-from sojourn.kafka.records import CONTROL, first_at_or_after
+from sojourn.kafka.log.batch import CONTROL, first_at_or_after
+from sojourn.kafka.log.producer_state import Producers
 
 if TYPE_CHECKING:
-    from sojourn.kafka.records import Batch
+    from sojourn.kafka.log.batch import Batch
 
 
 class Log:

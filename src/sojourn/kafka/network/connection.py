@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 
 from sojourn._log import log
 from sojourn.kafka import wire
-from sojourn.kafka.tls import why_failed
+from sojourn.kafka.security.tls import why_failed
 
 if TYPE_CHECKING:
-    from sojourn.kafka.authentication import Authentication
-    from sojourn.kafka.listener import Listener
-    from sojourn.kafka.tls import Tls
+    from sojourn.kafka.network.listener import Listener
+    from sojourn.kafka.security.authentication import Authentication
+    from sojourn.kafka.security.tls import Tls
 
 #: What Kafka calls socket.request.max.bytes.
 REQUEST_MAX_BYTES = 100 * 1024 * 1024

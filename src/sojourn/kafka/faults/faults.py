@@ -25,16 +25,16 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.errors import OutOfRange, WrongType
 from sojourn.kafka import wire
-from sojourn.kafka.error_answers import PARTITION, TOPIC, Named, can_name, can_say_error
-from sojourn.kafka.faulted_request import FaultedRequest
-from sojourn.kafka.tls import checked_flaw
+from sojourn.kafka.apis.error_answers import PARTITION, TOPIC, Named, can_name, can_say_error
+from sojourn.kafka.faults.faulted_request import FaultedRequest
+from sojourn.kafka.security.tls import checked_flaw
 from sojourn.kafka.wire import ErrorCode
 from sojourn.millis import checked_count
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker
     from sojourn.kafka.cluster import Cluster
-    from sojourn.kafka.connection import Connection
+    from sojourn.kafka.network.connection import Connection
 
 _ENDED_MOST = 1_000
 _MS_MOST = 2**31 - 1

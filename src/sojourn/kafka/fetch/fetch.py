@@ -30,17 +30,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from sojourn.kafka.delayed import DelayedRequest
-from sojourn.kafka.fetch_sessions import FINAL, FULL, NO_SESSION, Place, Session
-from sojourn.kafka.isolation import READ_COMMITTED, READ_UNCOMMITTED
+from sojourn.kafka.fetch.sessions import FINAL, FULL, NO_SESSION, Place, Session
+from sojourn.kafka.log.isolation import READ_COMMITTED, READ_UNCOMMITTED
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode, milliseconds
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker, Context, Handler, Reply
-    from sojourn.kafka.isolation import Aborted
-    from sojourn.kafka.log import Log
+    from sojourn.kafka.log.batch import Batch
+    from sojourn.kafka.log.isolation import Aborted
+    from sojourn.kafka.log.log import Log
     from sojourn.kafka.partition import Partition
-    from sojourn.kafka.records import Batch
 
 CONSUMER = -1
 _LONGEST_MS = 2**31 - 1

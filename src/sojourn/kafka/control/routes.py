@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.clock import ManualClock
 from sojourn.errors import WrongType
-from sojourn.kafka.control_call import Call, ControlError
-from sojourn.kafka.record_json import as_json, of_json
+from sojourn.kafka.control.call import Call, ControlError
+from sojourn.kafka.control.record_json import as_json, of_json
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker
-    from sojourn.kafka.faults import Fault
+    from sojourn.kafka.faults.faults import Fault
     from sojourn.kafka.groups.group import Group
-    from sojourn.kafka.security import Security
+    from sojourn.kafka.security.security import Security
     from sojourn.kafka.topic import Topic
     from sojourn.purgatory import Purgatory
 

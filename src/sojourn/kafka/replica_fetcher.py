@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sojourn.kafka.fetch import Asked, Fetch, Read
+from sojourn.kafka.fetch.fetch import Asked, Fetch, Read
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
     from sojourn.kafka.cluster import Cluster
-    from sojourn.kafka.fetch import DelayedFetch
+    from sojourn.kafka.fetch.fetch import DelayedFetch
     from sojourn.kafka.partition import Partition
     from sojourn.task import TimerTask
 

@@ -13,7 +13,7 @@ import binascii
 from typing import Any
 
 from sojourn.errors import OutOfRange, WrongType
-from sojourn.kafka.record import Record
+from sojourn.kafka.log.record import Record
 
 
 def as_json(record: Record) -> dict[str, Any]:

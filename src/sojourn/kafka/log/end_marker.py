@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from sojourn.kafka.records import CONTROL, HEADER, TRANSACTIONAL, Batch
+from sojourn.kafka.log.batch import CONTROL, HEADER, TRANSACTIONAL, Batch
 
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")

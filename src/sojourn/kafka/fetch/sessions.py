@@ -24,7 +24,7 @@ from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker
-    from sojourn.kafka.fetch import Asked, Read
+    from sojourn.kafka.fetch.fetch import Asked, Read
 
 NO_SESSION = 0
 FULL = 0

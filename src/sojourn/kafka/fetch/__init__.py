@@ -1,0 +1,1 @@
+"""Fetch requests: what they ask, how they wait, and sessions that save naming partitions."""

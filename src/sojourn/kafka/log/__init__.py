@@ -1,0 +1,1 @@
+"""One replica's log: batches of records, who wrote them, and in which transactions."""

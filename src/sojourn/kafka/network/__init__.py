@@ -1,0 +1,1 @@
+"""Sockets: one thread, the brokers' doors, and connections with one request at a time."""
