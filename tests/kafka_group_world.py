@@ -6,12 +6,12 @@ import dataclasses
 from typing import Any
 
 from sojourn import ManualClock, Purgatory, Timer
-from sojourn.kafka.groups.answers import JoinAnswer, SyncAnswer
 from sojourn.kafka.groups.config import GroupConfig
-from sojourn.kafka.groups.coordinator import GroupCoordinator, Join, Sync
+from sojourn.kafka.groups.coordinator import GroupCoordinator
 from sojourn.kafka.groups.group import Group
-from sojourn.kafka.groups.ledger import Ledger
+from sojourn.kafka.groups.messages import Join, JoinAnswer, Sync, SyncAnswer
 from sojourn.kafka.groups.offsets import Offsets
+from sojourn.kafka.groups.store import GroupStore
 from sojourn.kafka.wire import ErrorCode
 
 SESSION_MS = 10_000
@@ -33,7 +33,7 @@ class Answers(list[Any]):
 
 
 class World:
-    """One cluster's groups: a coordinator or several, sharing clock, purgatories and ledger."""
+    """One cluster's groups: a coordinator or several, sharing clock, purgatories and store."""
 
     def __init__(self, **config: int) -> None:
         self.clock = ManualClock()
@@ -41,7 +41,7 @@ class World:
         self.rebalances = Purgatory("rebalance", self.timer)
         self.heartbeats = Purgatory("heartbeat", self.timer)
         self.config = GroupConfig(**config)
-        self.ledger = Ledger()
+        self.store = GroupStore()
         self.owner: int = 0
         self.coordinators: list[GroupCoordinator] = []
         self.coordinator = self.start()
@@ -55,7 +55,7 @@ class World:
             self.heartbeats,
             lambda group_id: self.owner == number,
             config=self.config,
-            ledger=self.ledger,
+            store=self.store,
             agenda=self.coordinators[0].agenda if self.coordinators else None,
         )
         self.coordinators.append(coordinator)

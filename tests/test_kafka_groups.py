@@ -8,10 +8,10 @@ pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kaf
 
 from kafka_group_world import REBALANCE_MS, SESSION_MS, Person, World, assignment
 
-from sojourn.kafka.groups.answers import JoinAnswer
 from sojourn.kafka.groups.group import State
-from sojourn.kafka.groups.ledger import Committed
+from sojourn.kafka.groups.messages import JoinAnswer
 from sojourn.kafka.groups.offsets import Offsets
+from sojourn.kafka.groups.store import CommittedOffset
 from sojourn.kafka.groups.subscription import subscribed_topics
 from sojourn.kafka.wire import ErrorCode
 
@@ -513,7 +513,7 @@ def test_the_old_self_of_a_static_member_is_fenced(world: World) -> None:
     assert old.sync().error is ErrorCode.fenced_instance_id
     assert old.join().error is ErrorCode.fenced_instance_id
     assert old.leave() is ErrorCode.fenced_instance_id
-    commits = world.offsets.commit("g", 1, old.member_id, "one", {("t", 0): Committed(5)})
+    commits = world.offsets.commit("g", 1, old.member_id, "one", {("t", 0): CommittedOffset(5)})
     assert commits == {("t", 0): ErrorCode.fenced_instance_id}
     assert new.heartbeat() is ErrorCode.none
 
@@ -579,7 +579,7 @@ def commit(world: World, person: Person, offset: int, metadata: str = "") -> Err
         person.generation,
         person.member_id,
         person.instance_id,
-        {("t", 0): Committed(offset, 0, metadata)},
+        {("t", 0): CommittedOffset(offset, 0, metadata)},
     )
     return answers["t", 0]
 
@@ -650,7 +650,7 @@ def test_offsets_of_topics_that_members_read_are_not_deleted(world: World) -> No
     person = Person(world, "a", protocols={"range": CONSUMER_OF_T})
     world.stable(person)
     commit(world, person, 1)
-    world.ledger.commit("g", "old", 0, Committed(9))
+    world.store.commit("g", "old", 0, CommittedOffset(9))
     assert world.offsets.delete("g", [("t", 0), ("old", 0)]) == (
         ErrorCode.none,
         {("t", 0): ErrorCode.group_subscribed_to_topic, ("old", 0): ErrorCode.none},
@@ -691,7 +691,7 @@ def test_only_an_empty_group_is_deleted(world: World) -> None:
     assert world.coordinator.delete("g") is ErrorCode.none
     assert world.coordinator.delete("g") is ErrorCode.group_id_not_found
     assert committed(world) is None
-    assert world.ledger.groups == {}
+    assert world.store.groups == {}
 
 
 def test_a_group_goes_on_at_another_broker_where_it_was(world: World) -> None:
@@ -700,8 +700,8 @@ def test_a_group_goes_on_at_another_broker_where_it_was(world: World) -> None:
     commit(world, first, 11)
     old, new = world.coordinator, world.start()
     world.owner = 1
-    old.give_up()
-    new.take_over()
+    old.unload()
+    new.load()
     assert first.heartbeat() is ErrorCode.not_coordinator
     world.coordinator = new
     assert first.heartbeat() is second.heartbeat() is ErrorCode.none
@@ -724,7 +724,7 @@ def test_what_waits_when_a_group_moves_is_told_to_look_elsewhere(world: World) -
     syncing = other.sync()
     Person(world, "e", group="i").ask_to_join()
     world.owner = 1
-    world.coordinator.give_up()
+    world.coordinator.unload()
     assert joining.error is syncing.error is ErrorCode.not_coordinator
     assert world.waiting == (0, 0)
     assert len(world.timer) == 0

@@ -253,7 +253,7 @@ def test_offsets_are_committed(cluster: Cluster, client: RawClient, version: int
     (topic,) = answer.topics
     assert topic.name == "t"
     assert [one.error_code for one in topic.partitions] == [ErrorCode.none]
-    assert cluster.groups.ledger.offsets("g")["t", 0].offset == 7
+    assert cluster.groups.store.offsets("g")["t", 0].offset == 7
     answer = client.ask("offset_commit", version, **commit_fields(7, partition=2))
     assert answer.topics[0].partitions[0].error_code is ErrorCode.unknown_topic_or_partition
 
@@ -335,14 +335,14 @@ def test_offsets_are_deleted(cluster: Cluster, client: RawClient) -> None:
         "t": ErrorCode.none,
         "no": ErrorCode.unknown_topic_or_partition,
     }
-    assert cluster.groups.ledger.offsets("g") == {}
+    assert cluster.groups.store.offsets("g") == {}
 
 
 def test_offsets_go_with_their_topic(cluster: Cluster, client: RawClient) -> None:
     client.ask("offset_commit", 8, **commit_fields(7))
     with cluster.agenda:
         cluster.controller.delete_topic(cluster.controller.topics["t"])
-    assert cluster.groups.ledger.offsets("g") == {}
+    assert cluster.groups.store.offsets("g") == {}
 
 
 @pytest.mark.parametrize("version", versions("describe_groups"))
@@ -416,7 +416,7 @@ def test_a_group_moves_when_its_broker_stops_and_back_when_it_starts(
         assert other.ask("heartbeat", 4, **fields).error_code is ErrorCode.not_coordinator
     with RawClient(home.host, home.port) as other:
         assert other.ask("heartbeat", 4, **fields).error_code is ErrorCode.none
-    assert cluster.groups.ledger.offsets("g")["t", 0].offset == 7
+    assert cluster.groups.store.offsets("g")["t", 0].offset == 7
     cluster.clock.advance(SESSION_MS)
     assert cluster.groups["g"].state is State.EMPTY
     assert cluster.purgatories.heartbeat.watched == 0

@@ -217,7 +217,7 @@ def test_committed_offsets_survive_a_change_of_member(
     written += produce(cluster, 12)
     until(lambda: len(second.read) >= 12, "12 records more")
     assert values(first, second) == sorted(written)
-    offsets = cluster.groups.ledger.offsets("g")
+    offsets = cluster.groups.store.offsets("g")
     assert {partition: one.offset for partition, one in offsets.items()} == dict.fromkeys(ALL, 5)
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kaf
 from kafka_group_world import Answers, Person, World
 
 from sojourn.kafka.groups.group import State
-from sojourn.kafka.groups.ledger import Committed
+from sojourn.kafka.groups.store import CommittedOffset
 from sojourn.kafka.wire import ErrorCode
 
 PROTOCOLS = [["range"], ["range", "roundrobin"], ["roundrobin", "range"]]
@@ -68,7 +68,7 @@ class Crowd:
                     person.generation,
                     person.member_id,
                     person.instance_id,
-                    {("t", 0): Committed(self.random.randint(0, 9))},
+                    {("t", 0): CommittedOffset(self.random.randint(0, 9))},
                 )
         self.look()
 
@@ -100,7 +100,7 @@ class Crowd:
                 assert group.members
                 assert not any(m.join_reply or m.sync_reply for m in members)
                 assert world.rebalances.watched == bool(group.pending_syncs)
-        beating = sum(not m.is_excused for m in members)
+        beating = sum(not m.awaits_answer for m in members)
         assert world.heartbeats.watched == beating + len(group.pending_members)
         assert len(world.timer) == sum(world.waiting)
 

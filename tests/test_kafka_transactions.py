@@ -556,10 +556,10 @@ def test_pending_offsets_outlive_the_groups_coordinator(cluster: Cluster) -> Non
     producer = Producer(cluster)
     assert pend(producer, 5) is ErrorCode.none
     cluster.stop_broker(coordinator(cluster, "g"))
-    assert cluster.groups.ledger.is_pending("g", "t", 0)
+    assert cluster.groups.store.is_pending("g", "t", 0)
     assert "g" in cluster.groups
     producer.end()
-    assert cluster.groups.ledger.offsets("g")["t", 0].offset == 5
+    assert cluster.groups.store.offsets("g")["t", 0].offset == 5
 
 
 def test_pending_offsets_of_a_deleted_topic_are_gone(cluster: Cluster) -> None:
@@ -567,7 +567,7 @@ def test_pending_offsets_of_a_deleted_topic_are_gone(cluster: Cluster) -> None:
     pend(producer, 5)
     cluster.delete_topic("t")
     producer.end()
-    assert cluster.groups.ledger.offsets("g") == {}
+    assert cluster.groups.store.offsets("g") == {}
 
 
 def test_a_group_with_pending_offsets_does_not_expire(clock: ManualClock) -> None:
@@ -579,6 +579,6 @@ def test_a_group_with_pending_offsets_does_not_expire(clock: ManualClock) -> Non
         clock.advance(120_000)
         assert "g" in cluster.groups
         producer.end()
-        assert cluster.groups.ledger.offsets("g")["t", 0].offset == 5
+        assert cluster.groups.store.offsets("g")["t", 0].offset == 5
         clock.advance(120_000)
         assert "g" not in cluster.groups

@@ -179,16 +179,16 @@ def test_offsets_of_a_transaction_count_from_its_commit(
     cluster: Cluster, kind: type[Transactional]
 ) -> None:
     kind.or_skip()
-    ledger = cluster.groups.ledger
+    store = cluster.groups.store
     with closing(kind(cluster.bootstrap_servers, "x")) as producer:
         for offset, ends in ((5, producer.commit), (9, producer.abort)):
             producer.begin()
             producer.send("t", b"a")
             producer.send_offset("t", offset, "g")
-            assert ledger.is_pending("g", "t", 0)
+            assert store.is_pending("g", "t", 0)
             ends()
-            until(lambda: not ledger.is_pending("g", "t", 0))
-            assert ledger.offsets("g")["t", 0].offset == 5
+            until(lambda: not store.is_pending("g", "t", 0))
+            assert store.offsets("g")["t", 0].offset == 5
 
 
 def test_a_consumer_of_the_newer_protocol_is_told_at_once() -> None:

@@ -1,21 +1,21 @@
-"""The agenda: a cluster's one lock, and what is to be done before it is let go of.
+"""The agenda: a cluster's one lock, and steps to be done before it is released.
 
 All state of a cluster's brokers is guarded by this lock. One lock and not one for each broker,
-because the interesting things cross brokers: an append on the leader lets a follower's fetch
+because changes cross brokers: an append on the leader lets a follower's fetch
 complete, whose next fetch moves the high watermark, which lets a produce complete.
 
-Done as nested calls that would be a deep stack, with each step in the middle of the one before.
-So steps that follow from a change are put on the agenda:
+As nested calls this would be a deep stack, each step in the middle of the one before. So steps
+that follow from a change are put on the agenda:
 
     with agenda:                     # a request is handled, a timeout runs, a test moves a leader
         log.append(...)
-        agenda.after(signal)         # not now: when this is finished
-                                     # leaving the outermost `with`: signal(), and what that
-                                     # puts on the agenda in turn, until nothing is left
+        agenda.defer(signal)         # not now: when this is finished
+                                     # on leaving the outermost `with`: signal(), and the steps
+                                     # that it defers in turn, until none is left
 
-When the outermost `with` is left, all that follows has happened, whichever thread it was. That
-is what makes a test with a clock moved by hand deterministic: `clock.advance(ms)` returns when
-the brokers have come to rest. Only what goes through sockets comes later.
+When the outermost `with` is left, all that follows has happened. This makes a test with a clock
+moved by hand deterministic: `clock.advance(ms)` returns when the brokers have nothing left to do.
+Only what goes through sockets comes later.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from sojourn._log import log
 
 
 class Agenda:
-    """A re-entrant lock that does what was put off before it is let go of."""
+    """A re-entrant lock that does the deferred steps before it is released."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._depth = 0
-        self._later: deque[Callable[[], object]] = deque()
-        self._outside: deque[Callable[[], object]] = deque()
+        self._deferred: deque[Callable[[], object]] = deque()
+        self._unlocked: deque[Callable[[], object]] = deque()
         self._watchers: list[Callable[[], object]] = []  # replaced, never changed
 
-    def after(self, step: Callable[[], object]) -> None:
-        """Do the step once what is being done is finished; under the lock, in order."""
+    def defer(self, step: Callable[[], object]) -> None:
+        """Do the step when the present one is finished; under the lock, in order."""
         with self:
-            self._later.append(step)
+            self._deferred.append(step)
 
-    def outside(self, step: Callable[[], object]) -> None:
-        """Do the step where this thread does not hold the lock: now, or as soon as it is let go of.
+    def call_unlocked(self, step: Callable[[], object]) -> None:
+        """Do the step when this thread does not hold the lock: now, or once it is released.
 
-        For what waits for another thread, which may be waiting for the lock.
+        For steps that wait for another thread, which may be waiting for the lock.
         """
         with self:
             if self._depth > 1:
-                self._outside.append(step)
+                self._unlocked.append(step)
                 return
         step()
 
     @contextmanager
-    def telling(self, watcher: Callable[[], object]) -> Iterator[None]:
-        """Tell the watcher, inside this block, whenever something may have changed."""
+    def notifying(self, watcher: Callable[[], object]) -> Iterator[None]:
+        """Call the watcher, inside this block, whenever something may have changed."""
         with self:
             self._watchers = [*self._watchers, watcher]
         try:
@@ -71,19 +71,19 @@ class Agenda:
         return True
 
     def release(self) -> None:
-        outside: deque[Callable[[], object]] = deque()
+        unlocked: deque[Callable[[], object]] = deque()
         try:
             if self._depth == 1:
-                while self._later:
-                    self._do(self._later.popleft())
-                outside, self._outside = self._outside, outside
+                while self._deferred:
+                    self._do(self._deferred.popleft())
+                unlocked, self._unlocked = self._unlocked, unlocked
         finally:
             self._depth -= 1
             self._lock.release()
-        for step in outside:
+        for step in unlocked:
             step()
-        for tell in self._watchers:
-            tell()
+        for notify in self._watchers:
+            notify()
 
     def __enter__(self) -> Agenda:
         self.acquire()

@@ -16,7 +16,7 @@ from sojourn._log import log
 from sojourn.errors import OutOfRange
 from sojourn.kafka import wire
 from sojourn.kafka.fetch.sessions import FetchSessions
-from sojourn.kafka.metadata_cache import Knowledge
+from sojourn.kafka.metadata_cache import MetadataCache
 from sojourn.kafka.network.listener import Door
 from sojourn.kafka.network.reply import Reply as Reply
 
@@ -84,7 +84,7 @@ class Broker:
         self.is_alive = False
         self.handlers: dict[str, Handler] = {}
         self.fetch_sessions = FetchSessions(self)
-        self.knowledge = Knowledge(cluster)
+        self.metadata_cache = MetadataCache(cluster)
         number = len(cluster.brokers)  # how many there are before it
         self.advertised = advertised(
             settings.text("advertised.listeners"), number, cluster.security.protocol

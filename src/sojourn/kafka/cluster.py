@@ -25,6 +25,7 @@ from sojourn.kafka.apis import (
 from sojourn.kafka.apis import (
     delete_records,
     elections,
+    find_coordinator,
     list_offsets,
     log_dirs,
     metadata,
@@ -77,6 +78,7 @@ _PARTS = (
     topics,
     config_apis,
     elections,
+    find_coordinator,
     reassignments,
     log_dirs,
     transaction_apis,
@@ -319,7 +321,7 @@ class Cluster:
         """
         deadline_s = time.monotonic() + timeout_s
         changed = threading.Event()
-        with self.agenda.telling(changed.set):
+        with self.agenda.notifying(changed.set):
             while not condition():
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
@@ -386,12 +388,12 @@ class Cluster:
     def pause_metadata(self, broker_id: int) -> None:
         """Have this broker hear of no new topics."""
         with self._working():
-            self.broker(broker_id).knowledge.pause()
+            self.broker(broker_id).metadata_cache.pause()
 
     def resume_metadata(self, broker_id: int) -> None:
         """Have this broker hear of new topics again, and of those it has missed."""
         with self._working():
-            self.broker(broker_id).knowledge.resume()
+            self.broker(broker_id).metadata_cache.resume()
 
     def stop_broker(self, broker_id: int) -> None:
         """Stop a broker as if it had died: its connections break, its log stays."""
@@ -402,9 +404,9 @@ class Cluster:
             broker.is_alive = False
             broker.fetch_sessions.clear()
             self.controller.broker_stopped(broker)
-            self.groups.settle()
+            self.groups.move_coordinators()
             self.transactions.coordinators_moved()
-        self.agenda.outside(broker.door.shut)
+        self.agenda.call_unlocked(broker.door.shut)
 
     def start_broker(self, broker_id: int) -> None:
         """Start a broker that was stopped, on the same port, with the log it had."""
@@ -414,8 +416,8 @@ class Cluster:
                 return
             broker.is_alive = True
             self.controller.broker_started(broker)
-            self.groups.settle()
-        self.agenda.outside(broker.door.open)
+            self.groups.move_coordinators()
+        self.agenda.call_unlocked(broker.door.open)
 
     def _fetcher(self, broker_id: int, topic: str, index: int) -> Fetcher:
         partition = self.partition(topic, index)
@@ -466,7 +468,7 @@ class Cluster:
             for partition in self.controller.partitions():
                 for fetcher in partition.fetchers.values():
                     fetcher.stop()
-        self.agenda.outside(self._close)
+        self.agenda.call_unlocked(self._close)
 
     def _close(self) -> None:
         self.timer.close()

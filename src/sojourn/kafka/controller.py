@@ -21,7 +21,7 @@ from sojourn.kafka.wire import ErrorCode
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker
     from sojourn.kafka.cluster import Cluster
-    from sojourn.kafka.metadata_cache import Knowledge
+    from sojourn.kafka.metadata_cache import MetadataCache
 
 #: What requests that wait for a change of metadata watch.
 METADATA = "metadata"
@@ -69,13 +69,13 @@ class Controller:
     # Topics.
 
     def topic_or_created(
-        self, name: str, may_create: bool, knowledge: Knowledge
+        self, name: str, may_create: bool, metadata_cache: MetadataCache
     ) -> tuple[Topic | None, ErrorCode]:
         """The topic of that name; made now if it may be, and the cluster is set to do so.
 
         As in Kafka, whoever asks first is told that there is none: the topic comes after.
         """
-        topic = knowledge.topic(name)
+        topic = metadata_cache.topic(name)
         if topic is not None:
             return topic, ErrorCode.none
         if fault_in_name(name):
@@ -171,7 +171,7 @@ class Controller:
         topic = Topic(name, uuid4(), settings)
         self.topics[name] = self._by_id[topic.id] = topic
         for number, broker in enumerate(self._cluster.brokers):
-            broker.knowledge.hear(topic, delay_ms * (number + 1))
+            broker.metadata_cache.hear(topic, delay_ms * (number + 1))
         self.add_partitions(topic, assignment)
         return topic
 
@@ -189,7 +189,7 @@ class Controller:
         del self.topics[topic.name], self._by_id[topic.id]
         for partition in topic.partitions:
             partition.delete()
-        self._cluster.groups.forget_topic(topic.name)
+        self._cluster.groups.remove_topic(topic.name)
         self.changed()
 
     # Leaders.
@@ -314,7 +314,7 @@ class Controller:
         """The metadata has changed."""
         if not self._has_news:
             self._has_news = True
-            self._cluster.agenda.after(self._tell)
+            self._cluster.agenda.defer(self._tell)
 
     def _tell(self) -> None:
         self._has_news = False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sojourn.kafka.topic import Topic
 
 
-class Knowledge:
+class MetadataCache:
     """One broker's. Called with the agenda held."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -214,7 +214,7 @@ class Partition:
                 self._cluster.controller.changed()
                 moved = True
                 if self.is_reassigned:
-                    self._cluster.agenda.after(
+                    self._cluster.agenda.defer(
                         lambda: self._cluster.controller.complete_reassignment(self)
                     )
             self._advance_high_watermark()
@@ -358,7 +358,7 @@ class Partition:
     def _end_leadership(self, why: ErrorCode) -> None:
         if self.leadership is not None:
             self.leadership.ended = why
-            self._cluster.agenda.after(self.leadership.tell)
+            self._cluster.agenda.defer(self.leadership.tell)
             self.leadership = None
 
     def start_fetcher(self, broker_id: int) -> None:
@@ -428,7 +428,7 @@ class Partition:
         """Something was appended."""
         if not self._has_news:
             self._has_news = True
-            self._cluster.agenda.after(self._tell)
+            self._cluster.agenda.defer(self._tell)
 
     def moved(self) -> None:
         """A watermark, the leader or who is in sync has changed."""

@@ -63,7 +63,7 @@ class Fetcher:
         if after_ms > 0:
             self._pause = self._cluster.timer.call_later(after_ms, self._wake, this_round)
         else:
-            self._cluster.agenda.after(lambda: self._fetch(this_round))
+            self._cluster.agenda.defer(lambda: self._fetch(this_round))
 
     def _wake(self, this_round: int) -> None:
         with self._cluster.agenda:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _LONGEST = 249
 
+#: A topic's name and a partition's number.
+TopicPartition = tuple[str, int]
+
 #: For each partition the brokers that have a replica, the preferred leader first.
 Assignment = list[tuple[int, ...]]
 

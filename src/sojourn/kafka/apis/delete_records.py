@@ -104,7 +104,7 @@ def delete_records(request: Any, reply: Reply, context: Context) -> None:
         row = []
         for asked in topic.partitions:
             index = asked.partition_index
-            status = Status(index, broker.knowledge.partition(topic.name, index))
+            status = Status(index, broker.metadata_cache.partition(topic.name, index))
             status.start(asked.offset, broker)
             row.append(status)
         rows.append((topic.name, row))

@@ -82,7 +82,7 @@ class Asked:
             yield from self._rows(self.payload, level, (), (), None)
         elif self.api.name != "fetch":
             named = {topic.name for topic in self.payload.topics or ()}
-            for topic in self._broker.knowledge.topics():
+            for topic in self._broker.metadata_cache.topics():
                 if not named or topic.name in named:
                     yield Named((), ({"name": topic.name, "topic_id": topic.id},), topic.name, None)
         else:

@@ -35,7 +35,7 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
 
 def _led(context: Context, topic: str, index: int, leader_epoch: int) -> Partition:
     """The partition, if this broker leads it in the epoch that the client knows; or Refused."""
-    partition = context.broker.knowledge.partition(topic, index)
+    partition = context.broker.metadata_cache.partition(topic, index)
     if partition is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
     partition.check_epoch(leader_epoch)

@@ -91,13 +91,13 @@ def metadata(request: Any, reply: Reply, context: Context) -> None:
         return
     for name, topic_id in asked:
         if topic_id is not None:
-            topic = context.broker.knowledge.topic_by_id(topic_id)
+            topic = context.broker.metadata_cache.topic_by_id(topic_id)
             error = ErrorCode.unknown_topic_id
         else:
             topic, error = cluster.controller.topic_or_created(
                 name,
                 getattr(request, "allow_auto_topic_creation", True),
-                context.broker.knowledge,
+                context.broker.metadata_cache,
             )
         if topic is not None:
             topics.append(
@@ -123,7 +123,7 @@ def metadata(request: Any, reply: Reply, context: Context) -> None:
 def _asked(request: Any, context: Context) -> list[tuple[str, UUID | None]]:
     topics = request.topics
     if topics is None or (context.api_version == 0 and not topics):
-        return [(topic.name, None) for topic in context.broker.knowledge.topics()]
+        return [(topic.name, None) for topic in context.broker.metadata_cache.topics()]
     # Each once, however often it is asked for.
     return list(
         dict.fromkeys((topic.name or "", getattr(topic, "topic_id", None)) for topic in topics)
@@ -194,7 +194,7 @@ def describe_cluster(request: Any, reply: Reply, context: Context) -> None:
 
 def describe_topic_partitions(request: Any, reply: Reply, context: Context) -> None:
     """Describe topics in the order of their names, so many partitions, and say where to go on."""
-    known = {topic.name: topic for topic in context.broker.knowledge.topics()}
+    known = {topic.name: topic for topic in context.broker.metadata_cache.topics()}
     named = {topic.name for topic in request.topics}
     names = sorted(named or known)
     limit = max(1, min(request.response_partition_limit, _PARTITIONS_MAX))

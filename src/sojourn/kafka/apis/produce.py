@@ -182,7 +182,7 @@ def produce(request: Any, reply: Reply, context: Context) -> None:
     for topic in request.topic_data:
         row = []
         for data in topic.partition_data:
-            status = Status(data.index, broker.knowledge.partition(topic.name, data.index))
+            status = Status(data.index, broker.metadata_cache.partition(topic.name, data.index))
             try:
                 pending += _append(status, data.records, request, context)
             except Refused as refused:

@@ -270,7 +270,7 @@ def group(call: Call) -> Any:
         call.wait_until(is_there, f"group {call.path['group']} in state {state}")
     with call.cluster.agenda:
         found = call.group()
-        offsets = call.cluster.groups.ledger.offsets(found.group_id)
+        offsets = call.cluster.groups.store.offsets(found.group_id)
         return _group(found) | {
             "offsets": [
                 {"topic": topic, "partition": partition, "offset": committed.offset}

@@ -409,11 +409,11 @@ def _forgotten(request: Any, by_id: bool) -> list[Place]:
 def _found(context: Context, place: Place) -> tuple[Partition | None, ErrorCode]:
     """The partition of this place, and what to say if there is none."""
     name, index = place
-    knowledge = context.broker.knowledge
+    metadata_cache = context.broker.metadata_cache
     if isinstance(name, str):
-        topic = knowledge.topic(name)
+        topic = metadata_cache.topic(name)
     else:
-        topic = knowledge.topic_by_id(name) if name is not None else None
+        topic = metadata_cache.topic_by_id(name) if name is not None else None
         if topic is None:
             return None, ErrorCode.unknown_topic_id
     partition = topic.partition(index) if topic is not None else None

@@ -1,4 +1,4 @@
-"""What can be set about groups, under Kafka's names."""
+"""The settings of a group coordinator."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class GroupConfig:
-    """A coordinator's settings; the defaults are those of a broker of ours."""
+    """The defaults are those of our brokers."""
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
     initial_rebalance_delay_ms: int = 0
     max_size: int = 2**31 - 1
     offset_metadata_max_bytes: int = 4_096
-    #: How long a new member's first join may wait: nobody can say whether it still lives.
+    #: How long a new member's first join may wait; until it is answered it sends no heartbeats.
     new_member_join_timeout_ms: int = 300_000
 
     @classmethod

@@ -1,11 +1,11 @@
-"""A group of consumers: its members, its state and its generation. It waits for nothing.
+"""A group of consumers: its members, state and generation. Nothing here waits.
 
-    EMPTY --------- somebody joins --------> PREPARING_REBALANCE <--------------+
+    EMPTY -------- a member joins ---------> PREPARING_REBALANCE <--------------+
       ^                                          |         ^                    |
-      +------------- nobody is left -------------+         |                    |
-                                                 |         | joins, leaves, dies|
-                                   all who will  |         |                    | the same, or the
-                                   have rejoined v         |                    | leader joins again
+      +------------ no member is left -----------+         |                    |
+                                                 |         | a member joins,    |
+                                   all have      |         | leaves or expires  | the same, or the
+                                   rejoined      v         |                    | leader joins again
                                          COMPLETING_REBALANCE                   |
                                                  |                              |
                                                  | the leader's assignment      |
@@ -24,14 +24,15 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from sojourn.kafka.groups.answers import JoinAnswer, MemberMetadata, SyncAnswer
 from sojourn.kafka.groups.member import Member
+from sojourn.kafka.groups.messages import JoinAnswer, MemberMetadata, SyncAnswer
+from sojourn.kafka.groups.store import StoredGroup
 from sojourn.kafka.groups.subscription import subscribed_topics
 from sojourn.kafka.wire import ErrorCode
 
 
 class State(enum.Enum):
-    """Where a group is; the values are what Kafka's tools show."""
+    """A group's state; the values are what Kafka's tools show."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -40,39 +41,13 @@ class State(enum.Enum):
     DEAD = "Dead"
 
 
-_BEFORE = {
+_STATES_BEFORE = {
     State.EMPTY: {State.PREPARING_REBALANCE},
     State.PREPARING_REBALANCE: {State.EMPTY, State.COMPLETING_REBALANCE, State.STABLE},
     State.COMPLETING_REBALANCE: {State.PREPARING_REBALANCE},
     State.STABLE: {State.COMPLETING_REBALANCE},
     State.DEAD: set(State),
 }
-
-
-@dataclass(frozen=True)
-class StoredMember:
-    """A member as it is written down."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocols: tuple[tuple[str, bytes], ...]
-    assignment: bytes
-
-
-@dataclass(frozen=True)
-class StoredGroup:
-    """A generation as it is written down: enough for another broker to go on with."""
-
-    group_id: str
-    generation: int
-    protocol_type: str | None
-    protocol: str | None
-    leader: str | None
-    members: tuple[StoredMember, ...]
 
 
 @dataclass(eq=False)
@@ -85,38 +60,38 @@ class Group:
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str | None = None
-    #: Somebody new came while the first rebalance was put off.
+    #: A member was added while the first rebalance was delayed.
     new_member_added: bool = False
     members: dict[str, Member] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)  # instance id -> member id
-    #: Ids that were given out and not used yet.
+    #: Ids that were given out, and not joined with yet.
     pending_members: set[str] = field(default_factory=set)
     #: Members of this generation that have not asked for their assignment.
     pending_syncs: set[str] = field(default_factory=set)
-    #: Since when nobody has been in it, on the cluster's clock; None if somebody is, or never was.
+    #: When its last member left, on the cluster's clock; None if it has members, or never had.
     empty_since_ms: int | None = None
-    #: What its consumers read; None if that cannot be told.
+    #: The topics its consumers read; None if they are not known.
     topics: frozenset[str] | None = None
 
     def move_to(self, state: State) -> None:
-        """Change the state, if that is a step that a group can take."""
-        if self.state not in _BEFORE[state]:
+        """Change the state; an error if the drawing above has no such step."""
+        if self.state not in _STATES_BEFORE[state]:
             raise AssertionError(f"group {self.group_id!r} cannot go from {self.state} to {state}")
         self.state = state
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance may begin: none is being prepared, and the group lives."""
-        return self.state in _BEFORE[State.PREPARING_REBALANCE]
+        """Whether a rebalance may begin: none is being prepared, and the group is not dead."""
+        return self.state in _STATES_BEFORE[State.PREPARING_REBALANCE]
 
     # Members.
 
     def new_member_id(self, client_id: str, instance_id: str | None) -> str:
-        """An id that nobody has had."""
+        """A unique member id."""
         return f"{client_id if instance_id is None else instance_id}-{uuid.uuid4()}"
 
     def add(self, member: Member) -> None:
-        """Take the member in; the first becomes the leader."""
+        """Add the member; the first becomes the leader."""
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
@@ -125,7 +100,7 @@ class Group:
         self.pending_members.discard(member.member_id)
 
     def remove(self, member_id: str) -> Member | None:
-        """Let the member go; the leader's place goes to the one who has been here longest."""
+        """Remove the member; if it led, the longest-standing member leads."""
         self.pending_syncs.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
@@ -140,7 +115,7 @@ class Group:
         return member
 
     def replace(self, member: Member, new_member_id: str) -> None:
-        """A static member has come back under a new id; it keeps its place."""
+        """Give a static member that has come back its new id; it keeps its place."""
         old_member_id = member.member_id
         self.members = {
             (new_member_id if member_id == old_member_id else member_id): one
@@ -155,13 +130,13 @@ class Group:
             self.pending_syncs.remove(old_member_id)
             self.pending_syncs.add(new_member_id)
 
-    def why_not(self, member_id: str, instance_id: str | None) -> ErrorCode | None:
-        """What is wrong with somebody who claims to be this member; None if it is."""
+    def member_error(self, member_id: str, instance_id: str | None) -> ErrorCode | None:
+        """Why a request with these ids is not from a member; None if it is."""
         if instance_id is not None:
-            known = self.static_members.get(instance_id)
-            if known is None:
+            static_id = self.static_members.get(instance_id)
+            if static_id is None:
                 return ErrorCode.unknown_member_id
-            return None if known == member_id else ErrorCode.fenced_instance_id
+            return None if static_id == member_id else ErrorCode.fenced_instance_id
         return None if member_id in self.members else ErrorCode.unknown_member_id
 
     @property
@@ -171,16 +146,16 @@ class Group:
 
     @property
     def all_have_joined(self) -> bool:
-        """Whether every known member has a join waiting, and no id is out unused."""
+        """Whether every member has a join waiting, and no id that was given out is unused."""
         return self.awaiting_join == len(self.members) and not self.pending_members
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest time that any member asks for to rejoin."""
+        """The longest time that any member needs to rejoin."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """See to it that the leader is one who has rejoined; False if nobody has."""
+        """Make a member lead that has rejoined; False if none has."""
         if self.leader is None:
             return False
         if self.members[self.leader].join_reply is not None:
@@ -194,14 +169,14 @@ class Group:
     # Protocols.
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether somebody with these protocols could be a member."""
+        """Whether a member with these protocols could join."""
         names = set(names)
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(names)
         return self.protocol_type == protocol_type and bool(names & self._common(names))
 
     def select_protocol(self) -> str:
-        """The protocol all members know, by their votes; of equals the one that was named first."""
+        """The protocol with most votes among those all members have; of equals the first named."""
         common = self._common(next(iter(self.members.values())).protocols)
         votes = Counter(member.vote(common) for member in self.members.values())
         return votes.most_common(1)[0][0]
@@ -215,7 +190,7 @@ class Group:
     # Generations.
 
     def begin_generation(self) -> None:
-        """All who will have rejoined: count up, and choose the protocol."""
+        """Begin the next generation with the members there are, and choose its protocol."""
         self.generation += 1
         self.pending_syncs.clear()
         if self.members:
@@ -228,16 +203,16 @@ class Group:
             self.move_to(State.EMPTY)
 
     def metadata_for_leader(self) -> tuple[MemberMetadata, ...]:
-        """What the leader needs to know to assign."""
+        """What the leader needs to assign partitions."""
         assert self.protocol is not None
         return tuple(
             MemberMetadata(member.member_id, member.instance_id, member.protocols[self.protocol])
             for member in self.members.values()
         )
 
-    def joined(self, member: Member, *, skip_assignment: bool = False) -> JoinAnswer:
-        """What the member is told of the present generation."""
-        leads = member.member_id == self.leader
+    def join_answer(self, member: Member, *, skip_assignment: bool = False) -> JoinAnswer:
+        """The answer to the member's join in the present generation."""
+        is_leader = member.member_id == self.leader
         return JoinAnswer(
             ErrorCode.none,
             member.member_id,
@@ -245,12 +220,12 @@ class Group:
             self.protocol_type,
             self.protocol,
             self.leader or "",
-            self.metadata_for_leader() if leads else (),
-            skip_assignment and leads,
+            self.metadata_for_leader() if is_leader else (),
+            skip_assignment and is_leader,
         )
 
-    def synced(self, member: Member) -> SyncAnswer:
-        """What the member is told of its assignment."""
+    def sync_answer(self, member: Member) -> SyncAnswer:
+        """The answer to the member's sync: its assignment."""
         return SyncAnswer(ErrorCode.none, self.protocol_type, self.protocol, member.assignment)
 
     def _subscribed(self) -> frozenset[str] | None:
@@ -258,44 +233,32 @@ class Group:
             return None
         topics: set[str] = set()
         for member in self.members.values():
-            of_member = subscribed_topics(member.protocols[self.protocol])
-            if of_member is None:
+            member_topics = subscribed_topics(member.protocols[self.protocol])
+            if member_topics is None:
                 return None
-            topics |= of_member
+            topics |= member_topics
         return frozenset(topics)
 
     def reads(self, topic: str) -> bool:
-        """Whether a member reads the topic, or may."""
+        """Whether a member reads the topic, or might."""
         return self.topics is None or topic in self.topics
 
-    # Writing down, and going on from there.
+    # Storing and loading.
 
     def stored(self) -> StoredGroup:
-        """The present generation, to be written down."""
+        """The present generation, to be stored."""
         return StoredGroup(
             self.group_id,
             self.generation,
             self.protocol_type,
             self.protocol,
             self.leader,
-            tuple(
-                StoredMember(
-                    member.member_id,
-                    member.instance_id,
-                    member.client_id,
-                    member.client_host,
-                    member.session_timeout_ms,
-                    member.rebalance_timeout_ms,
-                    tuple(member.protocols.items()),
-                    member.assignment,
-                )
-                for member in self.members.values()
-            ),
+            tuple(member.without_requests() for member in self.members.values()),
         )
 
     @classmethod
     def restored(cls, stored: StoredGroup) -> Group:
-        """A group as it was written down: stable, or empty."""
+        """A group as it was stored: stable, or empty."""
         group = cls(
             stored.group_id,
             State.STABLE if stored.members else State.EMPTY,
@@ -303,19 +266,8 @@ class Group:
             stored.protocol_type,
             stored.protocol,
         )
-        for one in stored.members:
-            group.add(
-                Member(
-                    one.member_id,
-                    one.instance_id,
-                    one.client_id,
-                    one.client_host,
-                    one.session_timeout_ms,
-                    one.rebalance_timeout_ms,
-                    dict(one.protocols),
-                    one.assignment,
-                )
-            )
+        for member in stored.members:
+            group.add(member.without_requests())
         group.leader = stored.leader
         group.topics = group._subscribed() if stored.members else frozenset()
         return group

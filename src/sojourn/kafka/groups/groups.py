@@ -1,4 +1,4 @@
-"""A cluster's groups: who coordinates which, and what is left when a broker stops."""
+"""A cluster's groups: which broker coordinates each, also when brokers stop and start."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sojourn.kafka.groups.apis import GroupApis
+from sojourn.kafka.groups.admin_apis import GroupAdminApis
 from sojourn.kafka.groups.config import GroupConfig
 from sojourn.kafka.groups.coordinator import GroupCoordinator
 from sojourn.kafka.groups.group import Group
-from sojourn.kafka.groups.ledger import Ledger
+from sojourn.kafka.groups.member_apis import MemberApis
+from sojourn.kafka.groups.offset_apis import OffsetApis
+from sojourn.kafka.groups.store import GroupStore
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker, Handler
@@ -22,40 +24,44 @@ class Groups(Mapping[str, Group]):
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self.ledger = Ledger()
+        self.store = GroupStore()
         self._coordinators: dict[int, GroupCoordinator] = {}
 
     def handlers(self, broker: Broker) -> Mapping[str, Handler]:
-        """The handlers of a broker's own coordinator, which is made now."""
+        """Make the broker's coordinator, and return its handlers."""
         coordinator = self._coordinators[broker.id] = GroupCoordinator(
             self._cluster.purgatories.rebalance,
             self._cluster.purgatories.heartbeat,
             partial(self._is_at, broker),
             config=GroupConfig.of(broker.settings.number),
-            ledger=self.ledger,
+            store=self.store,
             agenda=self._cluster.agenda,
             now_ms=self._cluster.now_ms,
         )
-        return GroupApis(coordinator).handlers()
+        return {
+            **MemberApis(coordinator).handlers(),
+            **OffsetApis(coordinator).handlers(),
+            **GroupAdminApis(coordinator).handlers(),
+        }
 
-    def settle(self) -> None:
-        """A broker has started or stopped: groups go where they belong now."""
+    def move_coordinators(self) -> None:
+        """Move groups to the brokers that coordinate them now: one has started or stopped."""
         with self._cluster.agenda:
             for coordinator in self._coordinators.values():
-                coordinator.give_up()
+                coordinator.unload()
             for coordinator in self._coordinators.values():
-                coordinator.take_over()
+                coordinator.load()
 
     def expire(self) -> None:
-        """Forget offsets that were kept for `offsets.retention.minutes`."""
+        """Remove offsets that were kept for `offsets.retention.minutes`."""
         keep_ms = self._cluster.settings.number("offsets.retention.minutes") * 60_000
         for coordinator in self._coordinators.values():
             coordinator.expire(keep_ms)
 
-    def forget_topic(self, topic: str) -> None:
-        """A topic was deleted, and with it how far anybody had read it."""
+    def remove_topic(self, topic: str) -> None:
+        """Remove the offsets of a deleted topic."""
         with self._cluster.agenda:
-            self.ledger.forget_topic(topic)
+            self.store.remove_topic(topic)
 
     def _is_at(self, broker: Broker, group_id: str) -> bool:
         return broker.is_alive and self._cluster.coordinator(group_id) is broker
@@ -68,8 +74,12 @@ class Groups(Mapping[str, Group]):
 
     def __iter__(self) -> Iterator[str]:
         with self._cluster.agenda:
-            ids = [one for where in self._coordinators.values() for one in where.groups]
-        return iter(ids)
+            group_ids = [
+                group_id
+                for coordinator in self._coordinators.values()
+                for group_id in coordinator.groups
+            ]
+        return iter(group_ids)
 
     def __len__(self) -> int:
         return sum(len(coordinator.groups) for coordinator in self._coordinators.values())

@@ -1,6 +1,6 @@
-"""Which topics a consumer's metadata names: the opening fields of the consumer protocol.
+"""The topics in a consumer's metadata: the first fields of the consumer protocol.
 
-int16 version | int32 count | count × (int16 length, UTF-8) | whatever follows, not looked at
+int16 version | int32 count | count × (int16 length, UTF-8) | the rest is not read
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import struct
 
 
 def subscribed_topics(metadata: bytes) -> set[str] | None:
-    """The topics; None if these bytes are not what consumers send."""
+    """The topics; None if the bytes are not a consumer's metadata."""
     try:
         version, count = struct.unpack_from(">hi", metadata)
         if version < 0 or not 0 <= count <= len(metadata):

@@ -15,7 +15,8 @@ from sojourn.kafka.wire import ErrorCode, Fields, milliseconds
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker, Context, Handler, Reply
-    from sojourn.kafka.transactions.coordinator import Place, TransactionCoordinator
+    from sojourn.kafka.topic import TopicPartition
+    from sojourn.kafka.transactions.coordinator import TransactionCoordinator
 
 # The versions from which on clients know what it is to be fenced.
 _INIT_FENCED_SINCE = 4
@@ -101,7 +102,7 @@ def _added(
 ) -> list[Fields]:
     """Add all partitions or none; one that is unknown keeps the others from being tried."""
     places = [(topic.name, index) for topic in topics for index in topic.partitions]
-    unknown = {place for place in places if context.broker.knowledge.partition(*place) is None}
+    unknown = {place for place in places if context.broker.metadata_cache.partition(*place) is None}
     if unknown:
         results = {
             place: ErrorCode.unknown_topic_or_partition
@@ -135,8 +136,8 @@ def _looked_at(
     transactions: TransactionCoordinator,
     transactional_id: str,
     owner: Owner,
-    places: Iterable[Place],
-) -> dict[Place, ErrorCode]:
+    places: Iterable[TopicPartition],
+) -> dict[TopicPartition, ErrorCode]:
     results = {}
     for place in places:
         try:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from sojourn._log import log
 from sojourn.kafka.log.end_marker import EndMarker
 from sojourn.kafka.refusal import Refused
+from sojourn.kafka.topic import TopicPartition
 from sojourn.kafka.transactions.markers import DelayedMarkers, PendingMarker
 from sojourn.kafka.transactions.timeout import DelayedTimeout
 from sojourn.kafka.transactions.transaction import Owner, State, Transaction
@@ -28,9 +29,6 @@ from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
     from sojourn.kafka.cluster import Cluster
-
-#: A topic's name and a partition's number.
-Place = tuple[str, int]
 
 
 def code_for_writers(code: ErrorCode, is_abortable: bool) -> ErrorCode:
@@ -93,7 +91,7 @@ class TransactionCoordinator(Mapping[str, Transaction]):
         self,
         transactional_id: str,
         owner: Owner,
-        partitions: Iterable[Place] = (),
+        partitions: Iterable[TopicPartition] = (),
         groups: Iterable[str] = (),
     ) -> None:
         """Make these part of the transaction, which begins with the first; or Refused."""
@@ -108,7 +106,7 @@ class TransactionCoordinator(Mapping[str, Transaction]):
         """Decide how the transaction ends, and have that written to its partitions; or Refused."""
         self._end(self._owned(transactional_id, owner), is_commit)
 
-    def check_partition(self, transactional_id: str, owner: Owner, place: Place) -> None:
+    def check_partition(self, transactional_id: str, owner: Owner, place: TopicPartition) -> None:
         """Refuse a producer that writes to what is not part of its transaction."""
         if place not in self._writable(transactional_id, owner).partitions:
             raise Refused(
@@ -152,12 +150,12 @@ class TransactionCoordinator(Mapping[str, Transaction]):
             return
         self._cluster.purgatories.transaction.check_and_complete(transaction.transactional_id)
         self.ending.add(transaction)
-        self.agenda.after(lambda: self._write_end(transaction))  # the answer goes first
+        self.agenda.defer(lambda: self._write_end(transaction))  # the answer goes first
 
     def _write_end(self, transaction: Transaction) -> None:
         is_commit = transaction.state is State.PREPARE_COMMIT
         for group_id in transaction.groups:
-            self._cluster.groups.ledger.end_transaction(
+            self._cluster.groups.store.complete_transaction(
                 group_id, transaction.owner.producer_id, is_commit
             )
         marker = EndMarker(is_commit, self.epoch)

@@ -128,8 +128,8 @@ def describe_producers(request: Any, reply: Reply, context: Context) -> None:
 
 
 def _producers(topic: str, index: int, context: Context) -> Fields:
-    knowledge = context.broker.knowledge
-    partition = knowledge.partition(topic, index)
+    metadata_cache = context.broker.metadata_cache
+    partition = metadata_cache.partition(topic, index)
     error = ErrorCode.none
     if partition is None:
         error = ErrorCode.unknown_topic_or_partition
@@ -139,7 +139,7 @@ def _producers(topic: str, index: int, context: Context) -> Fields:
         return {
             "partition_index": index,
             "error_code": error,
-            "error_message": None if knowledge.topic(topic) else f"there is no topic {topic}",
+            "error_message": None if metadata_cache.topic(topic) else f"there is no topic {topic}",
             "active_producers": [],
         }
     log = partition.log

@@ -33,7 +33,7 @@ def write_txn_markers(request: Any, reply: Reply, context: Context) -> None:
         for topic in marker.topics:
             row = []
             for index in topic.partition_indexes:
-                status = Status(index, broker.knowledge.partition(topic.name, index))
+                status = Status(index, broker.metadata_cache.partition(topic.name, index))
                 try:
                     pending += _write(status, marker, broker)
                 except Refused as refused:
