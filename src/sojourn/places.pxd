@@ -27,8 +27,8 @@ cdef object references(long long count)
 
 
 cdef class Places:
-    cdef int[::1] siblings
-    cdef long long[::1] holders
+    cdef int[:] siblings
+    cdef long long[:] holders
     cdef long long _free
     cdef long long _used
 
@@ -40,7 +40,7 @@ cdef class Places:
     cdef bint has_room(self, long long count) noexcept
 
     @cython.locals(n="long long")
-    cdef int adopt(self, int[::1] siblings, long long[::1] holders) except -1
+    cdef int adopt(self, int[:] siblings, long long[:] holders) except -1
 
     @cython.locals(place="long long")
     cdef long long take(self, object holder) noexcept

@@ -40,7 +40,7 @@ cdef class Progress(Places):
     @cython.locals(place="long long")
     cdef long long ask(self, ProgressKey entry, long long offset, long long asked) except -1
 
-    cdef int swap(self, Forest forest, int[::1] siblings, long long[::1] holders) except -1
+    cdef int swap(self, Forest forest, int[:] siblings, long long[:] holders) except -1
 
     @cython.locals(holding="long long", place="long long", entry=ProgressKey)
     cdef long long count_holding(self, long long asked) except -2

@@ -617,8 +617,8 @@ class Purgatory(Keeper):
     def _sj_watch(self, operation: DelayedOperation, stay: int, key: Any) -> None:
         while True:
             entry = self._sj_watchers.entry(key)
-            if not self._sj_watchers.has_room(2):
-                self._sj_watchers.reserve(2)
+            if not self._sj_watchers.has_room(1):
+                self._sj_watchers.reserve(1)
             if self._sj_join(operation, stay, entry):
                 break
         self._sj_bury()
@@ -773,7 +773,7 @@ class Purgatory(Keeper):
         if operation._sj_stay != stay or operation._sj_state != PENDING:
             self._sj_watchers.remove_unused(entry)
             return True
-        if not self._sj_watchers.has_room(2):
+        if not self._sj_watchers.has_room(1):
             return False
         return self._sj_watchers.join(entry, operation)
 

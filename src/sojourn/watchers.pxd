@@ -3,17 +3,17 @@ cimport cython
 from sojourn.operation cimport DelayedOperation
 from sojourn.places cimport Places
 
-cdef long long _FAR
-
 
 cdef class WatchedKey:
     cdef object key
-    cdef int root
+    cdef int first
     cdef bint is_gone
 
 
 cdef class Watchers(Places):
-    cdef int[::1] links
+    cdef int[:] following
+    cdef int[:] preceding
+    cdef long long[:] keys
     cdef long long watched
     cdef list graves
     cdef dict _keys
@@ -28,19 +28,29 @@ cdef class Watchers(Places):
     cdef int _enlarge(self, long long room) except -1
 
     @cython.locals(n="long long")
-    cdef int swap(self, int[::1] links, int[::1] siblings, long long[::1] holders) except -1
+    cdef int swap(
+        self,
+        int[:] following,
+        int[:] preceding,
+        int[:] siblings,
+        long long[:] holders,
+        long long[:] keys,
+    ) except -1
 
-    @cython.locals(root="long long", last="long long", place="long long")
+    @cython.locals(first="long long", last="long long", place="long long")
     cdef bint join(self, WatchedKey entry, DelayedOperation operation) except -1
 
     @cython.locals(
-        place="long long", sibling="long long", after="long long", before="long long"
+        place="long long",
+        sibling="long long",
+        after="long long",
+        before="long long",
+        entry=WatchedKey,
     )
     cdef int leave(self, DelayedOperation operation) except -1
 
     cdef int remove_unused(self, WatchedKey entry) except -1
 
-    @cython.locals(root="long long")
     cdef int remove(self, WatchedKey entry) except -1
 
     @cython.locals(place="long long")
@@ -49,5 +59,5 @@ cdef class Watchers(Places):
     @cython.locals(place="long long", looked_at="long long")
     cdef long long sample(self, long long start, long long count, list operations) except -1
 
-    @cython.locals(place="long long", here="long long", far="long long")
+    @cython.locals(place="long long")
     cdef int keys_of(self, DelayedOperation operation, list keys) except -1
