@@ -54,9 +54,9 @@ def test_ids_out_of_range_are_refused(brokers: Any, complaint: str) -> None:
 @pytest.mark.parametrize(
     ("brokers", "complaint"),
     [
-        ("3", "how many, or a list of their ids, got '3'"),
-        (None, "how many, or a list of their ids, got None"),
-        (True, "how many, or a list of their ids, got True"),
+        ("3", "a number, or a list of ids, got '3'"),
+        (None, "a number, or a list of ids, got None"),
+        (True, "a number, or a list of ids, got True"),
         ([1, "2"], "must be an integer, got '2'"),
         ([1.5], "must be an integer, got 1.5"),
         ([True], "must be an integer, got True"),

@@ -14,7 +14,7 @@ from kafka_clients import CODECS, KAFKA_PYTHON_WARNS, WAIT_S, quiet
 
 from sojourn.kafka import Cluster
 from sojourn.kafka.log.batch import Batch, first_at_or_after
-from sojourn.kafka.log.compression import GZIP, LZ4, SNAPPY, ZSTD, CannotDecompress, decompressed
+from sojourn.kafka.log.compression import GZIP, LZ4, SNAPPY, ZSTD, CannotDecompress, decompress
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 
@@ -71,16 +71,16 @@ def test_a_record_is_found_by_its_time_in_a_compressed_batch(
     log = cluster.partition(topic, 0).log
     (stored,) = log.read(0, 3, 1 << 60, True)  # all in one batch
     assert (stored.attributes & 7 > 0) == (codec != "none")
-    assert log.at_time(1_000_000, 3) == (0, 1_000_100, 0)
-    assert log.at_time(1_000_150, 3) == (1, 1_000_400, 0)
-    assert log.at_time(1_000_401, 3) is None
-    assert log.latest_time() == (1, 1_000_400, 0)
+    assert log.offset_for_time(1_000_000, 3) == (0, 1_000_100, 0)
+    assert log.offset_for_time(1_000_150, 3) == (1, 1_000_400, 0)
+    assert log.offset_for_time(1_000_401, 3) is None
+    assert log.offset_of_max_timestamp() == (1, 1_000_400, 0)
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD, 5, 7])
 def test_what_cannot_be_undone_is_not_looked_at(codec: int) -> None:
     with pytest.raises(CannotDecompress):
-        decompressed(codec, b"nonsense" * 10)
+        decompress(codec, b"nonsense" * 10)
     broken = Batch(batch(b"a", b"b", timestamp_ms=1_000, step_ms=10, attributes=codec))
     assert first_at_or_after(broken, 1_005, 0) == (0, 1_005)
     assert first_at_or_after(broken, 1_011, 0) is None

@@ -156,7 +156,7 @@ def test_a_produce_with_too_few_in_sync_completes_when_fewer_are_asked_for(
     partition = cluster.partition("t", 0)
     with cluster.agenda:
         partition.topic.settings.replace({"min.insync.replicas": "1"})
-        partition.reconfigured()
+        partition.on_settings_changed()
     assert only(wire.receive()).error_code is ErrorCode.none
 
 

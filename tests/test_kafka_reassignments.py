@@ -253,7 +253,7 @@ def test_nothing_that_is_committed_is_lost_on_the_way(run: int) -> None:
         for broker_id in (1, 2, 3, 4):
             cluster.start_broker(broker_id)
         cluster.clock.advance(60_000)
-        assert not partition.is_reassigned
+        assert not partition.is_reassigning
         assert partition.isr == set(partition.replicas)
         assert {log.end_offset for log in partition.logs.values()} == {partition.end_offset}
         assert partition.high_watermark == partition.end_offset >= committed

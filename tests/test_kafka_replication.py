@@ -18,7 +18,7 @@ from kafka_client import batch
 
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
-from sojourn.kafka.log.batch import Batch, only_batch
+from sojourn.kafka.log.batch import Batch, single_batch
 from sojourn.kafka.log.log import Log
 from sojourn.kafka.partition import Partition
 from sojourn.kafka.refusal import Refused
@@ -29,7 +29,7 @@ PRODUCE_VERSION = 9
 
 
 def made(value: bytes, base_offset: int = 0, epoch: int = 0, count: int = 1) -> Batch:
-    return only_batch(batch(*[value] * count), PRODUCE_VERSION).placed(base_offset, epoch)
+    return single_batch(batch(*[value] * count), PRODUCE_VERSION).placed(base_offset, epoch)
 
 
 def values(log: Log, upto: int = NO_LIMIT) -> list[bytes]:
@@ -85,7 +85,7 @@ class World:
             if self.partition.leader < 0:
                 return
             self.written += 1
-            record = only_batch(batch(b"%d" % self.written), PRODUCE_VERSION)
+            record = single_batch(batch(b"%d" % self.written), PRODUCE_VERSION)
             with contextlib.suppress(Refused):
                 self.partition.append(record, acks=self.rng.choice((-1, 1)))
 
@@ -230,7 +230,7 @@ def test_a_leader_without_records_leaves_no_epoch_to_stumble_over(cluster: Clust
     for broker_id in (2, 3, 1, 3, 2, 1):
         cluster.move_leader("empty-epochs", 0, broker_id)
     with cluster.agenda:
-        partition.append(only_batch(batch(b"x"), PRODUCE_VERSION), acks=-1)
+        partition.append(single_batch(batch(b"x"), PRODUCE_VERSION), acks=-1)
     assert {log.end_offset for log in partition.logs.values()} == {1}
     assert partition.high_watermark == 1
 
@@ -245,7 +245,7 @@ def test_an_unclean_election_loses_records_and_the_replicas_agree(cluster: Clust
     for broker_id in behind:
         cluster.pause_follower(broker_id, "unclean", 0)
     with cluster.agenda:
-        partition.append(only_batch(batch(b"lost"), PRODUCE_VERSION), acks=1)
+        partition.append(single_batch(batch(b"lost"), PRODUCE_VERSION), acks=1)
     cluster.clock.advance(60_000)
     assert partition.isr == {leader}
     assert partition.high_watermark == 1
@@ -254,7 +254,7 @@ def test_an_unclean_election_loses_records_and_the_replicas_agree(cluster: Clust
     for broker_id in behind:
         cluster.resume(broker_id, "unclean", 0)
     with cluster.agenda:
-        partition.append(only_batch(batch(b"kept"), PRODUCE_VERSION), acks=1)
+        partition.append(single_batch(batch(b"kept"), PRODUCE_VERSION), acks=1)
     cluster.start_broker(leader)
     assert len({tuple(values(log)) for log in partition.logs.values()}) == 1
     assert partition.isr == {1, 2, 3}
@@ -267,7 +267,7 @@ def test_without_a_clean_leader_the_partition_waits(cluster: Cluster) -> None:
     first, second = partition.replicas
     cluster.pause_follower(second, "waits", 0)
     with cluster.agenda:
-        partition.append(only_batch(batch(b"x"), PRODUCE_VERSION), acks=1)
+        partition.append(single_batch(batch(b"x"), PRODUCE_VERSION), acks=1)
     cluster.clock.advance(60_000)
     cluster.stop_broker(first)
     assert partition.leader == -1
@@ -281,7 +281,7 @@ def test_a_lagging_follower_is_late_by_the_clusters_clock(cluster: Cluster) -> N
     partition = cluster.partition("lags", 0)
     cluster.lag(partition.replicas[1], "lags", 0, 500)
     with cluster.agenda:
-        partition.append(only_batch(batch(b"x"), PRODUCE_VERSION), acks=-1)
+        partition.append(single_batch(batch(b"x"), PRODUCE_VERSION), acks=-1)
     assert partition.high_watermark == 0
     cluster.clock.advance(500)
     assert partition.high_watermark == 0  # it has the record, and says so with its next fetch
@@ -294,11 +294,11 @@ def test_records_are_kept_for_as_long_as_the_topic_says(cluster: Cluster) -> Non
     partition = cluster.partition("kept", 0)
     with cluster.agenda:
         first = batch(b"first", timestamp_ms=cluster.wall_ms())
-        partition.append(only_batch(first, PRODUCE_VERSION), acks=-1)
+        partition.append(single_batch(first, PRODUCE_VERSION), acks=-1)
     cluster.clock.advance(3_000_000)
     with cluster.agenda:
         later = batch(b"second", timestamp_ms=cluster.wall_ms())
-        partition.append(only_batch(later, PRODUCE_VERSION), acks=-1)
+        partition.append(single_batch(later, PRODUCE_VERSION), acks=-1)
     cluster.clock.advance(599_999)
     assert partition.log.start_offset == 0
     cluster.clock.advance(300_001)  # it is looked at every five minutes
@@ -314,7 +314,7 @@ def test_records_are_kept_up_to_a_size(cluster: Cluster) -> None:
     partition = cluster.partition("small", 0)
     for _ in range(10):
         with cluster.agenda:
-            partition.append(only_batch(batch(bytes(1_000)), PRODUCE_VERSION), acks=1)
+            partition.append(single_batch(batch(bytes(1_000)), PRODUCE_VERSION), acks=1)
     cluster.clock.advance(300_000)
     assert partition.log.start_offset == 7
     assert partition.log.size == 3 * size

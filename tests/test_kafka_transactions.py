@@ -216,8 +216,8 @@ def test_a_reader_is_told_of_the_aborted_transactions_of_which_it_reads_records(
 
     assert told(0, 1) == told(4, 8) == told(3, 4) == [(1, 0)]
     assert told(5, 8) == []
-    assert [one.base_offset for one in log.data(committed=True)] == [1, 3, 5]
-    assert [one.base_offset for one in log.data(committed=False)] == [0, 1, 2, 3, 5, 7]
+    assert [one.base_offset for one in log.data_batches(committed=True)] == [1, 3, 5]
+    assert [one.base_offset for one in log.data_batches(committed=False)] == [0, 1, 2, 3, 5, 7]
 
 
 def test_all_aborted_transactions_of_a_read_are_told_and_no_others() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from crc32c import crc32c
 
-from sojourn.kafka.log.compression import CannotDecompress, decompressed
+from sojourn.kafka.log.compression import CannotDecompress, decompress
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -147,7 +147,7 @@ def described(data: bytes) -> list[dict[str, Any]]:
 def _shown_records(codec: int, data: bytes) -> list[str]:
     """Each record as text: its offset's and its time's distance from the batch's, key, value."""
     try:
-        records = list(_records(decompressed(codec, data)))
+        records = list(_records(decompress(codec, data)))
     except (CannotDecompress, IndexError):
         return ["unreadable"]
     return [" ".join("-" if one is None else str(one) for one in record) for record in records]

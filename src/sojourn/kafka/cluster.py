@@ -19,20 +19,7 @@ from zlib import crc32
 from sojourn.clock import ManualClock, SystemClock
 from sojourn.errors import Closed, OutOfRange, TimedOut, WrongType
 from sojourn.kafka.agenda import Agenda
-from sojourn.kafka.apis import (
-    configs as config_apis,
-)
-from sojourn.kafka.apis import (
-    delete_records,
-    elections,
-    find_coordinator,
-    list_offsets,
-    log_dirs,
-    metadata,
-    produce,
-    reassignments,
-    topics,
-)
+from sojourn.kafka.apis.registry import handlers
 from sojourn.kafka.broker import Broker, advertised_hosts
 from sojourn.kafka.configs import (
     BROKER,
@@ -44,60 +31,39 @@ from sojourn.kafka.configs import (
 )
 from sojourn.kafka.controller import Controller
 from sojourn.kafka.faults import Faults
-from sojourn.kafka.fetch import fetch
 from sojourn.kafka.groups import Groups
+from sojourn.kafka.housekeeping import start_housekeeping
 from sojourn.kafka.log.record import Record, RecordLike, batch_of, record_of, records_in
 from sojourn.kafka.network.listener import Listener
 from sojourn.kafka.partition import Partition
 from sojourn.kafka.purgatories import Purgatories
 from sojourn.kafka.quota import MutationQuota
 from sojourn.kafka.refusal import Refused
-from sojourn.kafka.security import authentication
 from sojourn.kafka.security.security import Security
-from sojourn.kafka.topic import fault_in_name
-from sojourn.kafka.transactions import TransactionCoordinator, write_markers
-from sojourn.kafka.transactions import apis as transaction_apis
-from sojourn.kafka.transactions import describe as transaction_descriptions
+from sojourn.kafka.topic import name_error
+from sojourn.kafka.transactions import TransactionCoordinator
 from sojourn.kafka.wire import ErrorCode
 from sojourn.millis import checked_count
 from sojourn.timer import Timer
 
 if TYPE_CHECKING:
     from sojourn.clock import Clock
-    from sojourn.kafka.replica_fetcher import Fetcher
+    from sojourn.kafka.replica_fetcher import ReplicaFetcher
     from sojourn.kafka.security.sasl import Users
     from sojourn.kafka.topic import Topic
 
-_PARTS = (
-    authentication,
-    metadata,
-    produce,
-    fetch,
-    list_offsets,
-    delete_records,
-    topics,
-    config_apis,
-    elections,
-    find_coordinator,
-    reassignments,
-    log_dirs,
-    transaction_apis,
-    transaction_descriptions,
-    write_markers,
-)
-
-_MOST_PORT = 65_535
+_PORT_MAX = 65_535
 _METADATA_DELAY_MS = 5
-_LOOK_EVERY_S = 0.01
+_CHECK_EVERY_S = 0.01
 
 
 class Cluster:
-    """So many brokers, on `host` and ports chosen by the system, or from `port` up.
+    """A cluster of `brokers` brokers, on `host` and ports chosen by the system, or from `port` up.
 
     Their ids count from 1, unless `brokers` lists them: `Cluster(brokers=[0, 1, 2])`.
-    `clock` is where every timeout of the brokers comes from: the system's, or a `ManualClock`
-    to move by hand. `config` holds broker settings by their Kafka names. `security` is PLAINTEXT,
-    SSL, SASL_PLAINTEXT or SASL_SSL; `users` are names and passwords for SASL. Everything may be
+    `clock` drives every timeout of the brokers: the system's clock, or a `ManualClock` that the
+    test moves. `config` holds broker settings by their Kafka names. `security` is PLAINTEXT, SSL,
+    SASL_PLAINTEXT or SASL_SSL; `users` are names and passwords for SASL. Every method may be
     called from any thread.
     """
 
@@ -119,7 +85,7 @@ class Cluster:
             port,
             "port",
             0,
-            _MOST_PORT + 1 - len(broker_ids),
+            _PORT_MAX + 1 - len(broker_ids),
             "0 lets the system choose; else each broker takes the next port",
         )
         self.clock: Any = SystemClock() if clock is None else clock
@@ -144,7 +110,7 @@ class Cluster:
         self.groups = Groups(self)
         self.transactions = TransactionCoordinator(self)
         self.mutations = MutationQuota(self)
-        #: What is scripted to go wrong with requests.
+        #: Scripted faults.
         self.faults = Faults(self)
         try:
             for n, broker_id in enumerate(broker_ids):
@@ -163,29 +129,13 @@ class Cluster:
             self.close()
             raise
         for broker in self.brokers:
-            for part in _PARTS:
-                broker.register(part.handlers(broker))
-            broker.register(self.groups.handlers(broker))
+            broker.register(dict(handlers(broker)))
             self.start_broker(broker.id)
-        number = self.settings.number
-        # Twice in the time allowed: who lags too far behind to be in sync?
-        self._every(
-            max(1, number("replica.lag.time.max.ms") // 2), self._each(Partition.shrink_isr)
-        )
-        self._every(number("log.retention.check.interval.ms"), self._each(Partition.retain))
-        self._every(
-            number("producer.id.expiration.check.interval.ms"),
-            self._each(Partition.expire_producers),
-        )
-        self._every(number("offsets.retention.check.interval.ms"), self.groups.expire)
-        self._every(
-            number("transaction.remove.expired.transaction.cleanup.interval.ms"),
-            self.transactions.expire,
-        )
+        start_housekeeping(self, lambda: self._is_closed)
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients connect to: host:port of every broker, with commas between."""
+        """What clients connect to: host:port of every broker, separated by commas."""
         return ",".join(f"{broker.host}:{broker.port}" for broker in self.brokers)
 
     @property
@@ -195,7 +145,7 @@ class Cluster:
 
     @property
     def ca_file(self) -> str:
-        """A file with the certificate of the authority that clients are to trust; with TLS only."""
+        """A file with the CA certificate that clients have to trust; with TLS only."""
         if self.security.certificates is None:
             raise OutOfRange("there are no certificates without TLS; use security='SSL'")
         return self.security.certificates.ca_file
@@ -205,12 +155,12 @@ class Cluster:
         return int(self.clock.now_ns()) // 1_000_000
 
     def wall_ms(self) -> int:
-        """The time of day by the cluster's clock: the wall's when it began, then the clock's."""
+        """The time of day: the wall clock's at the start, moved on by the cluster's clock."""
         return self.now_ms() + self._wall_offset_ms
 
     @property
     def metadata_delay_ms(self) -> int:
-        """How much later each broker hears of a new topic than the one before it."""
+        """How much later each broker learns of a new topic than the one before it."""
         delay_ms = self.settings.number("sojourn.metadata.delay.ms")
         if delay_ms >= 0:
             return delay_ms
@@ -218,16 +168,16 @@ class Cluster:
 
     def broker(self, broker_id: int) -> Broker:
         """The broker of this id."""
-        found = self._by_id.get(broker_id)
-        if found is None:
-            known = ", ".join(str(broker.id) for broker in self.brokers)
-            raise OutOfRange(f"there is no broker {broker_id}, only {known}")
-        return found
+        broker = self._by_id.get(broker_id)
+        if broker is None:
+            ids = ", ".join(str(broker.id) for broker in self.brokers)
+            raise OutOfRange(f"there is no broker {broker_id}, only {ids}")
+        return broker
 
     def coordinator(self, key: str) -> Broker | None:
         """The broker that coordinates this group or transactional id; None while none is alive.
 
-        By a hash of the id over all brokers; if that one is stopped, the next that is alive.
+        Chosen by a hash of the id; if that broker is stopped, the next one that is alive.
         """
         start = crc32(key.encode()) % len(self.brokers)
         for broker in self.brokers[start:] + self.brokers[:start]:
@@ -242,13 +192,13 @@ class Cluster:
         replication_factor: int = 1,
         config: Mapping[str, object] | None = None,
     ) -> Topic:
-        """Create a topic, at once."""
-        with self._working():
+        """Create a topic; every broker knows it when this returns."""
+        with self._open():
             if name in self.controller.topics:
                 raise Refused(ErrorCode.topic_already_exists, name)
-            fault = fault_in_name(name)
-            if fault:
-                raise Refused(ErrorCode.invalid_topic_exception, fault)
+            error = name_error(name)
+            if error:
+                raise Refused(ErrorCode.invalid_topic_exception, error)
             return self.controller.add_topic(
                 name,
                 self.controller.place(partitions, replication_factor),
@@ -256,33 +206,33 @@ class Cluster:
             )
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with its records, at once."""
-        with self._working():
+        """Delete a topic with its records."""
+        with self._open():
             topic = self.controller.topics.get(name)
             if topic is None:
                 raise Refused(ErrorCode.unknown_topic_or_partition, name)
             self.controller.delete_topic(topic)
 
     def partition(self, topic: str, index: int) -> Partition:
-        """A partition, to look at: its leader, who is in sync, its watermarks and logs."""
-        found = self.controller.partition(topic, index)
-        if found is None:
+        """A partition: its leader, replicas in sync, watermarks and logs."""
+        partition = self.controller.partition(topic, index)
+        if partition is None:
             raise Refused(ErrorCode.unknown_topic_or_partition, f"{topic}/{index}")
-        return found
+        return partition
 
-    # Look and feed, without a client.
+    # Records, without a client.
 
     def append(self, topic: str, records: Iterable[RecordLike], partition: int = 0) -> list[Record]:
-        """Append to the partition as a producer would; say where each record came to stand.
+        """Append to the partition as a producer would; return the records with their offsets.
 
         A record is a value, `(key, value)` or a `Record`; a string is written as UTF-8. It is
-        committed at once, unless followers in sync are held back.
+        committed at once, unless followers in sync are paused or lag.
         """
         batch = batch_of([record_of(one) for one in records], self.wall_ms())
-        with self._working():
+        with self._open():
             target = self.partition(topic, partition)
             if target.leader < 0:
-                raise Refused(ErrorCode.leader_not_available, f"nobody leads {target.key}")
+                raise Refused(ErrorCode.leader_not_available, f"{target.key} has no leader")
             base = target.append(batch, acks=1).base_offset
             (placed,) = target.log.read(base, target.end_offset, 0, at_least_one=True)
         return list(records_in(placed, topic, partition))
@@ -292,20 +242,22 @@ class Cluster:
     ) -> list[Record]:
         """The records of the topic, or of one partition, in the order of their offsets.
 
-        Those that are replicated and not in a transaction that is open or aborted; without
-        `committed` all that the leader has.
+        Only replicated ones, and none of open or aborted transactions; with `committed=False`
+        all that the leader has.
         """
         with self.agenda:
-            found = self.controller.topics.get(topic)
-            if found is None:
+            if topic not in self.controller.topics:
                 raise Refused(ErrorCode.unknown_topic_or_partition, topic)
-            parts = found.partitions if partition is None else [self.partition(topic, partition)]
+            if partition is None:
+                partitions = self.controller.topics[topic].partitions
+            else:
+                partitions = [self.partition(topic, partition)]
             return [
                 record
-                for part in parts
-                for batch in part.log.data(committed)
-                for record in records_in(batch, topic, part.index)
-                if record.offset >= part.log.start_offset
+                for one in partitions
+                for batch in one.log.data_batches(committed)
+                for record in records_in(batch, topic, one.index)
+                if record.offset >= one.log.start_offset
             ]
 
     def wait_until(
@@ -314,10 +266,10 @@ class Cluster:
         timeout_s: float = 10.0,
         what: str = "the condition",
     ) -> None:
-        """Wait until the condition holds, for at most so much real time; or TimedOut.
+        """Wait until the condition holds, at most `timeout_s` of real time; or TimedOut.
 
-        It is looked at whenever something has happened at the brokers, and every 10 ms for what
-        happens elsewhere. In a coroutine: `await asyncio.to_thread(cluster.wait_until, …)`.
+        It is checked whenever something changes at the brokers, and every 10 ms for what happens
+        elsewhere. In a coroutine: `await asyncio.to_thread(cluster.wait_until, …)`.
         """
         deadline_s = time.monotonic() + timeout_s
         changed = threading.Event()
@@ -326,10 +278,10 @@ class Cluster:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
                     raise TimedOut(
-                        f"{what} did not come to hold within {timeout_s} s; "
+                        f"{what} did not hold within {timeout_s} s; "
                         f"{self.purgatories!r}, {self.faults!r}"
                     )
-                changed.wait(min(left_s, _LOOK_EVERY_S))
+                changed.wait(min(left_s, _CHECK_EVERY_S))
                 changed.clear()
 
     def leader(self, topic: str, index: int) -> int:
@@ -339,87 +291,87 @@ class Cluster:
     # Faults.
 
     def pause_follower(self, broker_id: int, topic: str, index: int) -> None:
-        """Have this replica fetch nothing until it is resumed, also if it comes to follow later.
+        """Stop this replica from fetching until it is resumed, also after a change of leader.
 
-        It drops out of sync after `replica.lag.time.max.ms` with something to fetch.
+        It leaves the replicas in sync after `replica.lag.time.max.ms` with something to fetch.
         """
-        with self._working():
+        with self._open():
             fetcher = self._fetcher(broker_id, topic, index)
             fetcher.is_paused = True
             fetcher.stop()
 
     def resume(self, broker_id: int, topic: str, index: int) -> None:
-        """Have a follower fetch again, as fast as it can."""
-        with self._working():
+        """Let a follower fetch again, without lag."""
+        with self._open():
             fetcher = self._fetcher(broker_id, topic, index)
             fetcher.is_paused = False
             fetcher.lag_ms = 0
             self.partition(topic, index).start_fetcher(broker_id)
 
     def lag(self, broker_id: int, topic: str, index: int, ms: int) -> None:
-        """Have a follower take `ms` of the cluster's time over each fetch."""
-        with self._working():
+        """Delay each fetch of a follower by `ms` of the cluster's time."""
+        with self._open():
             fetcher = self._fetcher(broker_id, topic, index)
             fetcher.lag_ms = ms
             self.partition(topic, index).start_fetcher(broker_id)
 
     def move_leader(self, topic: str, index: int, broker_id: int) -> None:
-        """Have another replica lead, which must be alive and in sync."""
-        with self._working():
+        """Make another replica the leader, which must be alive and in sync."""
+        with self._open():
             self.controller.move_leader(self.partition(topic, index), broker_id)
 
     def elect(self, topic: str, index: int) -> int:
-        """Hold an election: the preferred replica leads if it can; says who leads now."""
-        with self._working():
+        """Hold an election, which the preferred replica wins if it can; return the leader's id."""
+        with self._open():
             partition = self.partition(topic, index)
             self.controller.elect(partition)
             return partition.leader
 
     def pause_elections(self) -> None:
-        """Elect no leaders: new partitions, and those whose leader stops, stay without one."""
-        with self._working():
+        """Elect no leaders: new partitions, and those whose leader stops, have none."""
+        with self._open():
             self.controller.holds_elections = False
 
     def resume_elections(self) -> None:
-        """Elect leaders again, and those that are missing now."""
-        with self._working():
+        """Elect leaders again, also for partitions that have none."""
+        with self._open():
             self.controller.resume_elections()
 
     def pause_metadata(self, broker_id: int) -> None:
-        """Have this broker hear of no new topics."""
-        with self._working():
+        """Stop this broker from learning of new topics."""
+        with self._open():
             self.broker(broker_id).metadata_cache.pause()
 
     def resume_metadata(self, broker_id: int) -> None:
-        """Have this broker hear of new topics again, and of those it has missed."""
-        with self._working():
+        """Let this broker learn of new topics again, and of those it has missed."""
+        with self._open():
             self.broker(broker_id).metadata_cache.resume()
 
     def stop_broker(self, broker_id: int) -> None:
-        """Stop a broker as if it had died: its connections break, its log stays."""
+        """Stop a broker as if it had crashed: its connections break, its log stays."""
         broker = self.broker(broker_id)
         with self.agenda:
             if not broker.is_alive:
                 return
             broker.is_alive = False
             broker.fetch_sessions.clear()
-            self.controller.broker_stopped(broker)
+            self.controller.on_broker_stopped(broker)
             self.groups.move_coordinators()
-            self.transactions.coordinators_moved()
+            self.transactions.raise_epoch()
         self.agenda.call_unlocked(broker.door.shut)
 
     def start_broker(self, broker_id: int) -> None:
         """Start a broker that was stopped, on the same port, with the log it had."""
         broker = self.broker(broker_id)
-        with self._working():
+        with self._open():
             if broker.is_alive:
                 return
             broker.is_alive = True
-            self.controller.broker_started(broker)
+            self.controller.on_broker_started(broker)
             self.groups.move_coordinators()
         self.agenda.call_unlocked(broker.door.open)
 
-    def _fetcher(self, broker_id: int, topic: str, index: int) -> Fetcher:
+    def _fetcher(self, broker_id: int, topic: str, index: int) -> ReplicaFetcher:
         partition = self.partition(topic, index)
         if broker_id not in partition.fetchers:
             raise Refused(
@@ -428,41 +380,21 @@ class Cluster:
             )
         return partition.fetchers[broker_id]
 
-    def _each(self, look: Callable[[Partition], None]) -> Callable[[], None]:
-        """Look at each partition."""
-
-        def look_at_all() -> None:
-            for partition in self.controller.partitions():
-                look(partition)
-
-        return look_at_all
-
-    def _every(self, period_ms: int, look: Callable[[], None]) -> None:
-        """Do this again and again, with the agenda held."""
-
-        def look_again() -> None:
-            with self.agenda:
-                if not self._is_closed:
-                    look()
-                    self.timer.call_later(period_ms, look_again)
-
-        self.timer.call_later(period_ms, look_again)
-
     @contextmanager
-    def _working(self) -> Iterator[None]:
-        """Hold the agenda, of a cluster that is not closed; or Closed."""
+    def _open(self) -> Iterator[None]:
+        """Hold the agenda; or Closed."""
         with self.agenda:
             if self._is_closed:
                 raise Closed("the cluster is closed; make another one")
             yield
 
     def close(self) -> None:
-        """Stop everything. What waits is dropped, and its connections are closed."""
+        """Stop everything. What waits is cancelled, and connections are closed."""
         with self.agenda:
             if self._is_closed:
                 return
             self._is_closed = True
-            # From here on nobody begins anything that would find the timer closed.
+            # From here on nothing begins that would find the timer closed.
             for broker in self.brokers:
                 broker.is_alive = False
             for partition in self.controller.partitions():
@@ -489,13 +421,13 @@ class Cluster:
 
 
 def _broker_ids(brokers: int | Sequence[int]) -> list[int]:
-    """The ids that `Cluster(brokers)` asks for."""
+    """The broker ids, from what was given to `Cluster(brokers)`."""
     if isinstance(brokers, int) and not isinstance(brokers, bool):
         if brokers < 1:
             raise OutOfRange(f"brokers must be ≥ 1, got {brokers}")
         return list(range(1, brokers + 1))
     if not isinstance(brokers, Sequence) or isinstance(brokers, str | bytes):
-        raise WrongType(f"brokers must be how many, or a list of their ids, got {brokers!r}")
+        raise WrongType(f"brokers must be a number, or a list of ids, got {brokers!r}")
     if not brokers:
         raise OutOfRange("brokers must list at least one id, got none; the default is [1]")
     for broker_id in brokers:

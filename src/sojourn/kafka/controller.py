@@ -1,9 +1,8 @@
-"""The controller: which topics there are, where their replicas are, and who leads.
+"""The controller: the topics, where their replicas are, and who leads.
 
-What it decides is known to every broker at once: they are in one process. A leader is the first
-replica, in the order of the assignment, that is alive and in sync; without one the partition
-waits for such a broker to come back, unless the topic allows an unclean election, which takes
-any that is alive and may lose records.
+A partition's leader is the first replica, in the order of the assignment, that is alive and in
+sync. Without one the partition waits for such a broker to come back, unless the topic allows an
+unclean election, which takes any replica that is alive, and may lose records.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from uuid import UUID, uuid4
 from sojourn.kafka.configs import Settings, topic_settings
 from sojourn.kafka.partition import Partition
 from sojourn.kafka.refusal import Refused
-from sojourn.kafka.topic import Assignment, Topic, fault_in_name, spread
+from sojourn.kafka.topic import Assignment, Topic, name_error, spread
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from sojourn.kafka.cluster import Cluster
     from sojourn.kafka.metadata_cache import MetadataCache
 
-#: What requests that wait for a change of metadata watch.
+#: The key of requests that wait for a change of metadata.
 METADATA = "metadata"
 
 
@@ -34,8 +33,8 @@ class Controller:
         self._cluster = cluster
         self.topics: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
-        self._placed = 0  # where the next topic's first leader goes
-        self._has_news = False
+        self._placed = 0  # the next topic's first leader
+        self._is_deferred = False
         #: Leaders are elected only while True.
         self.holds_elections = True
 
@@ -44,7 +43,7 @@ class Controller:
         """The broker that clients send topic changes to; -1 while none is alive."""
         return next((broker.id for broker in self._cluster.brokers if broker.is_alive), -1)
 
-    def alive(self) -> list[int]:
+    def alive_brokers(self) -> list[int]:
         return [broker.id for broker in self._cluster.brokers if broker.is_alive]
 
     def all_brokers(self) -> list[int]:
@@ -59,8 +58,8 @@ class Controller:
         return self._by_id.get(topic_id)
 
     def partition(self, topic: str, index: int) -> Partition | None:
-        found = self.topics.get(topic)
-        return found.partition(index) if found else None
+        known_topic = self.topics.get(topic)
+        return known_topic.partition(index) if known_topic else None
 
     def partitions(self) -> Iterator[Partition]:
         for topic in self.topics.values():
@@ -68,17 +67,17 @@ class Controller:
 
     # Topics.
 
-    def topic_or_created(
+    def find_or_create_topic(
         self, name: str, may_create: bool, metadata_cache: MetadataCache
     ) -> tuple[Topic | None, ErrorCode]:
-        """The topic of that name; made now if it may be, and the cluster is set to do so.
+        """The topic of that name, or an error; it is created if `auto.create.topics.enable` is set.
 
-        As in Kafka, whoever asks first is told that there is none: the topic comes after.
+        As in Kafka, the request that creates it gets UNKNOWN_TOPIC_OR_PARTITION.
         """
         topic = metadata_cache.topic(name)
         if topic is not None:
             return topic, ErrorCode.none
-        if fault_in_name(name):
+        if name_error(name):
             return None, ErrorCode.invalid_topic_exception
         settings = self._cluster.settings
         if not (may_create and settings.flag("auto.create.topics.enable")):
@@ -96,7 +95,7 @@ class Controller:
         return None, ErrorCode.unknown_topic_or_partition
 
     def collides_with(self, name: str) -> str | None:
-        """The topic whose name would be the same in metrics, where a dot is an underscore."""
+        """The topic that would have the same name in metrics, where a dot is an underscore."""
         plain = name.replace(".", "_")
         for other in self.topics:
             if other.replace(".", "_") == plain:
@@ -109,7 +108,7 @@ class Controller:
     def place(self, partitions: int, replication_factor: int) -> Assignment:
         """Choose brokers for a topic's replicas; or Refused.
 
-        Those that are stopped have their share too, where the others are too few; not as leaders.
+        Stopped brokers get replicas where those alive are too few, but not as leaders.
         """
         if replication_factor < 1:
             raise Refused(
@@ -131,12 +130,12 @@ class Controller:
     def _spread(
         self, partitions: int, replication_factor: int, start: int, first: int = 0
     ) -> Assignment:
-        alive = self.alive()
+        alive = self.alive_brokers()
         stopped = [broker for broker in self.all_brokers() if broker not in alive]
-        near = min(replication_factor, len(alive))
+        on_alive = min(replication_factor, len(alive))
         return [
-            (*replicas, *_round(stopped, replication_factor - near, start + first + number))
-            for number, replicas in enumerate(spread(alive, partitions, near, start, first))
+            (*replicas, *_rotate(stopped, replication_factor - on_alive, start + first + number))
+            for number, replicas in enumerate(spread(alive, partitions, on_alive, start, first))
         ]
 
     def _check_enough(self, replication_factor: int) -> None:
@@ -148,7 +147,7 @@ class Controller:
                 f"replication factor of {replication_factor} cannot be reached because only "
                 f"{registered} broker(s) are registered.",
             )
-        if not self.alive():
+        if not self.alive_brokers():
             raise Refused(
                 ErrorCode.invalid_replication_factor,
                 f"Unable to replicate the partition {replication_factor} time(s): All brokers "
@@ -157,7 +156,7 @@ class Controller:
 
     def place_more(self, topic: Topic, count: int) -> Assignment:
         """Choose brokers for partitions added to a topic."""
-        alive = self.alive()
+        alive = self.alive_brokers()
         replication_factor = topic.replication_factor
         self._check_enough(replication_factor)
         first = topic.partitions[0].replicas[0]
@@ -167,160 +166,161 @@ class Controller:
     def add_topic(
         self, name: str, assignment: Assignment, settings: Settings, *, delay_ms: int = 0
     ) -> Topic:
-        """Make a topic, of which each broker hears so much later than the one before it."""
+        """Create a topic; each broker learns of it `delay_ms` later than the one before it."""
         topic = Topic(name, uuid4(), settings)
         self.topics[name] = self._by_id[topic.id] = topic
         for number, broker in enumerate(self._cluster.brokers):
-            broker.metadata_cache.hear(topic, delay_ms * (number + 1))
+            broker.metadata_cache.add(topic, delay_ms * (number + 1))
         self.add_partitions(topic, assignment)
         return topic
 
     def add_partitions(self, topic: Topic, assignment: Assignment) -> None:
-        alive = self.alive()
+        alive = self.alive_brokers()
         for replicas in assignment:
             partition = Partition(topic, len(topic.partitions), replicas, self._cluster)
-            # A replica on a broker that is down has nothing, like the others, but is not in sync.
+            # A replica on a stopped broker is empty like the others, but not in sync.
             partition.isr = {r for r in replicas if r in alive} or set(replicas)
             topic.partitions.append(partition)
             self.elect(partition)
-        self.changed()
+        self.signal_change()
 
     def delete_topic(self, topic: Topic) -> None:
         del self.topics[topic.name], self._by_id[topic.id]
         for partition in topic.partitions:
             partition.delete()
         self._cluster.groups.remove_topic(topic.name)
-        self.changed()
+        self.signal_change()
 
     # Leaders.
 
     def elect(self, partition: Partition, unclean: bool = False) -> bool:
-        """Give the partition a leader, if elections are held; say whether it has one now.
+        """Elect a leader, unless elections are paused; return whether the partition has one.
 
-        Only the topic's settings, or `unclean`, let one lead that is not in sync.
+        A replica that is not in sync may lead only by the topic's settings, or with `unclean`.
         """
         if not self.holds_elections:
             return partition.leader >= 0
         unclean = unclean or partition.topic.settings.flag("unclean.leader.election.enable")
-        alive = self.alive()
+        alive = self.alive_brokers()
         candidates = [r for r in partition.replicas if r in alive]
         clean = [r for r in candidates if r in partition.isr]
         if clean:
             if partition.leader != clean[0]:
-                self._lead(partition, clean[0])
+                self._set_leader(partition, clean[0])
         elif candidates and unclean:
             partition.isr = {candidates[0]}
-            self._lead(partition, candidates[0])
+            self._set_leader(partition, candidates[0])
         elif partition.leader >= 0:
-            self._lead(partition, -1)
+            self._set_leader(partition, -1)
         return partition.leader >= 0
 
     def move_leader(self, partition: Partition, broker_id: int) -> None:
-        """Have this broker lead; or Refused."""
+        """Make this broker the leader; or Refused."""
         if broker_id not in partition.replicas:
             raise Refused(
-                ErrorCode.replica_not_available, f"broker {broker_id} has no replica of it"
+                ErrorCode.replica_not_available,
+                f"broker {broker_id} has no replica of {partition.key}",
             )
-        if broker_id not in self.alive():
+        if broker_id not in self.alive_brokers():
             raise Refused(ErrorCode.broker_not_available, f"broker {broker_id} is stopped")
         if broker_id not in partition.isr:
             raise Refused(
                 ErrorCode.eligible_leaders_not_available, f"broker {broker_id} is not in sync"
             )
         if broker_id != partition.leader:
-            self._lead(partition, broker_id)
+            self._set_leader(partition, broker_id)
 
-    def _lead(self, partition: Partition, broker_id: int) -> None:
-        partition.lead(broker_id)
-        self.changed()
+    def _set_leader(self, partition: Partition, broker_id: int) -> None:
+        partition.set_leader(broker_id)
+        self.signal_change()
 
     def resume_elections(self) -> None:
-        """Hold the elections that were put off."""
+        """Hold elections again, and those that were missed."""
         self.holds_elections = True
         for partition in self.partitions():
-            if partition.leader not in self.alive():
+            if partition.leader not in self.alive_brokers():
                 self.elect(partition)
             self.complete_reassignment(partition)
 
-    # Moves.
+    # Reassignments.
 
     def reassign(self, partition: Partition, target: tuple[int, ...]) -> None:
-        """Move the partition's replicas to these brokers, once they have caught up."""
+        """Move the partition's replicas to these brokers; done when they are in sync."""
         partition.begin_reassignment(target)
         self.complete_reassignment(partition)
-        self.changed()
+        self.signal_change()
 
     def cancel_reassignment(self, partition: Partition) -> None:
-        """Go back to the replicas from before; or Refused."""
-        if not partition.is_reassigned:
+        """Go back to the replicas before the reassignment; or Refused."""
+        if not partition.is_reassigning:
             raise Refused(ErrorCode.no_reassignment_in_progress)
-        if partition.isr.isdisjoint(partition.moved_from):
+        if partition.isr.isdisjoint(partition.original_replicas):
             raise Refused(
                 ErrorCode.invalid_replica_assignment,
                 f"Unable to revert partition assignment for {partition.key} because it would "
                 "require an unclean leader election.",
             )
-        self._settle(partition, partition.moved_from)
+        self._finish_reassignment(partition, partition.original_replicas)
 
     def complete_reassignment(self, partition: Partition) -> None:
-        """Let go of the old replicas, if all the new ones are in sync."""
+        """Remove the old replicas, if all the new ones are in sync."""
         goal = tuple(r for r in partition.replicas if r not in partition.removing)
         if (
-            partition.is_reassigned
+            partition.is_reassigning
             and not partition.is_deleted
             and partition.isr.issuperset(goal)
-            # While no elections are held, a leader that is to go stays.
+            # While elections are paused, a leader that is to be removed stays.
             and (self.holds_elections or partition.leader in goal)
         ):
-            self._settle(partition, goal)
+            self._finish_reassignment(partition, goal)
 
-    def _settle(self, partition: Partition, replicas: tuple[int, ...]) -> None:
-        """Have these be its replicas. If one goes, an epoch begins; if it led, another leads."""
-        goes = not set(replicas).issuperset(partition.replicas)
+    def _finish_reassignment(self, partition: Partition, replicas: tuple[int, ...]) -> None:
+        """Keep these replicas. If one is removed an epoch begins; if it led, another is elected."""
+        removes_any = not set(replicas).issuperset(partition.replicas)
         partition.end_reassignment(replicas)
         if partition.leader in replicas:
-            if goes:
-                self._lead(partition, partition.leader)
+            if removes_any:
+                self._set_leader(partition, partition.leader)
         elif self.holds_elections:
             self.elect(partition)
         elif partition.leader >= 0:
-            self._lead(partition, -1)
-        self.changed()
+            self._set_leader(partition, -1)
+        self.signal_change()
 
     # Brokers.
 
-    def broker_stopped(self, broker: Broker) -> None:
+    def on_broker_stopped(self, broker: Broker) -> None:
         for partition in self.partitions():
             if broker.id in partition.replicas:
-                partition.broker_gone(broker.id)
+                partition.on_broker_stopped(broker.id)
                 if partition.leader == broker.id:
                     if self.holds_elections:
                         self.elect(partition)
                     else:
-                        self._lead(partition, -1)
-        self.changed()
+                        self._set_leader(partition, -1)
+        self.signal_change()
 
-    def broker_started(self, broker: Broker) -> None:
+    def on_broker_started(self, broker: Broker) -> None:
         for partition in self.partitions():
             if broker.id in partition.replicas:
                 if partition.leader < 0:
                     self.elect(partition)
                 partition.start_fetcher(broker.id)
-        self.changed()
+        self.signal_change()
 
-    # News for those who wait.
+    # Signals.
 
-    def changed(self) -> None:
-        """The metadata has changed."""
-        if not self._has_news:
-            self._has_news = True
-            self._cluster.agenda.defer(self._tell)
+    def signal_change(self) -> None:
+        """Signal requests that wait for metadata: it has changed."""
+        if not self._is_deferred:
+            self._is_deferred = True
+            self._cluster.agenda.defer(self._signal)
 
-    def _tell(self) -> None:
-        self._has_news = False
+    def _signal(self) -> None:
+        self._is_deferred = False
         self._cluster.purgatories.topic.check_and_complete(METADATA)
 
 
-def _round(brokers: list[int], count: int, start: int) -> list[int]:
-    """So many of these brokers, from the one whose turn it is."""
+def _rotate(brokers: list[int], count: int, start: int) -> list[int]:
+    """`count` of these brokers, in turn from `start` on."""
     return [brokers[(start + n) % len(brokers)] for n in range(count)]

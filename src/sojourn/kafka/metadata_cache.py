@@ -1,13 +1,13 @@
-"""What one broker knows of the cluster's topics: those it has heard of.
+"""One broker's metadata cache: the topics that it knows.
 
-A topic that a client creates is made by the controller and then heard of by one broker after the
-other, `sojourn.metadata.delay.ms` apart. Until then a broker answers as if there were none, like
+The controller creates a topic; then one broker after the other learns of it,
+`sojourn.metadata.delay.ms` apart. Until then a broker answers UNKNOWN_TOPIC_OR_PARTITION, like
 Kafka's brokers, which follow the controller's log:
 
     created        broker 1 knows      broker 2 knows      broker 3 knows
        |------ delay ------|------ delay ------|------ delay ------|
 
-A test can also hold a broker back by hand.
+A test can also pause a broker's cache.
 """
 
 from __future__ import annotations
@@ -23,48 +23,48 @@ if TYPE_CHECKING:
 
 
 class MetadataCache:
-    """One broker's. Called with the agenda held."""
+    """The topics that one broker knows. Called with the agenda held."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._unheard: set[UUID] = set()
+        self._unknown: set[UUID] = set()
         self._is_paused = False
 
     def topic(self, name: str) -> Topic | None:
-        return self._if_heard(self._cluster.controller.topics.get(name))
+        return self._if_known(self._cluster.controller.topics.get(name))
 
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
-        return self._if_heard(self._cluster.controller.topic_by_id(topic_id))
+        return self._if_known(self._cluster.controller.topic_by_id(topic_id))
 
     def partition(self, topic: str, index: int) -> Partition | None:
-        found = self.topic(topic)
-        return found.partition(index) if found else None
+        known_topic = self.topic(topic)
+        return known_topic.partition(index) if known_topic else None
 
     def topics(self) -> Iterator[Topic]:
         for topic in self._cluster.controller.topics.values():
-            if topic.id not in self._unheard:
+            if topic.id not in self._unknown:
                 yield topic
 
-    def hear(self, topic: Topic, after_ms: int) -> None:
-        """A topic was created: know of it after so long, 0 for at once."""
+    def add(self, topic: Topic, after_ms: int) -> None:
+        """Learn of a created topic after `after_ms`; 0: now."""
         if after_ms or self._is_paused:
-            self._unheard.add(topic.id)
+            self._unknown.add(topic.id)
         if after_ms:
-            self._cluster.timer.call_later(after_ms, self._heard, topic.id)
+            self._cluster.timer.call_later(after_ms, self._learn, topic.id)
 
     def pause(self) -> None:
-        """Hear of nothing new until resumed."""
+        """Learn of no new topics until resumed."""
         self._is_paused = True
 
     def resume(self) -> None:
-        """Know of everything that there is by now."""
+        """Learn of all topics that exist now, and of new ones again."""
         self._is_paused = False
-        self._unheard.clear()
+        self._unknown.clear()
 
-    def _heard(self, topic_id: UUID) -> None:
+    def _learn(self, topic_id: UUID) -> None:
         with self._cluster.agenda:
             if not self._is_paused:
-                self._unheard.discard(topic_id)
+                self._unknown.discard(topic_id)
 
-    def _if_heard(self, topic: Topic | None) -> Topic | None:
-        return None if topic is None or topic.id in self._unheard else topic
+    def _if_known(self, topic: Topic | None) -> Topic | None:
+        return None if topic is None or topic.id in self._unknown else topic

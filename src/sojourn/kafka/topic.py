@@ -1,4 +1,4 @@
-"""A topic: a name, an id, settings and partitions; and where its replicas are placed."""
+"""A topic: its name, id, settings and partitions; and where replicas are placed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from sojourn.kafka.configs import Settings
     from sojourn.kafka.partition import Partition
 
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
-_LONGEST = 249
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_NAME_LENGTH_MAX = 249
 
 #: A topic's name and a partition's number.
 TopicPartition = tuple[str, int]
@@ -22,7 +22,7 @@ Assignment = list[tuple[int, ...]]
 
 
 class Topic:
-    """Its partitions are numbered from 0 and never become fewer."""
+    """A topic. Its partitions are numbered from 0; they are added, never removed."""
 
     def __init__(self, name: str, topic_id: UUID, settings: Settings) -> None:
         self.name = name
@@ -41,15 +41,15 @@ class Topic:
         return f"<Topic {self.name!r} of {len(self.partitions)} partitions>"
 
 
-def fault_in_name(name: str) -> str:
-    """What is wrong with this as a topic's name; nothing if it is empty."""
+def name_error(name: str) -> str:
+    """Why this cannot be a topic's name; empty if it can."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
         return "'.' or '..' is not allowed"
-    if len(name) > _LONGEST:
-        return f"the length of '{name}' is longer than the max allowed length {_LONGEST}"
-    if not _LEGAL.fullmatch(name):
+    if len(name) > _NAME_LENGTH_MAX:
+        return f"the length of '{name}' is longer than the max allowed length {_NAME_LENGTH_MAX}"
+    if not _LEGAL_NAME.fullmatch(name):
         return (
             f"'{name}' contains one or more characters other than ASCII alphanumerics, "
             "'.', '_' and '-'"
@@ -62,8 +62,9 @@ def spread(
 ) -> Assignment:
     """Place partitions `first`, `first` + 1, … so that leaders and replicas spread evenly.
 
-    Leaders go round the brokers. The other replicas follow the leader, at a distance that grows
-    by one with each round, so that the partitions of one broker share their followers:
+    Leaders go round the brokers. The other replicas are the brokers after the leader, at a
+    distance that grows by one with each round, so that one broker's partitions have different
+    followers:
 
         brokers 1 2 3 4, start 0, three replicas
 

@@ -18,7 +18,7 @@ from sojourn.kafka.configs import (
     check_together,
 )
 from sojourn.kafka.refusal import Refused
-from sojourn.kafka.topic import fault_in_name
+from sojourn.kafka.topic import name_error
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _settings_of(context: Context, kind: int, name: str) -> Settings:
     """The settings of this resource; or Refused."""
     cluster = context.broker.cluster
     if kind == TOPIC_RESOURCE:
-        fault = fault_in_name(name)
+        fault = name_error(name)
         if fault:
             raise Refused(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {fault}")
         topic = cluster.controller.topics.get(name)
@@ -223,7 +223,7 @@ def _alter(request: Any, reply: Reply, context: Context, wanted: Any) -> None:
             if not request.validate_only:
                 settings.replace(own)
                 for partition in context.broker.cluster.controller.partitions():
-                    partition.reconfigured()
+                    partition.on_settings_changed()
         except Refused as refused:
             fields |= {"error_code": refused.code, "error_message": refused.reason or None}
         except InvalidConfig as error:

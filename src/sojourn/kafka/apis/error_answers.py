@@ -30,7 +30,7 @@ from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker
-    from sojourn.kafka.fetch.sessions import Place
+    from sojourn.kafka.fetch.sessions import SessionPartition
 
 TOPIC, PARTITION, OTHER = "topic", "partition", "other"
 
@@ -90,7 +90,7 @@ class Asked:
                 key = {"topic": name} if isinstance(name, str) else {"topic_id": name}
                 yield Named((), (key, {"partition_index": index}), self._topic_name(name), index)
 
-    def _fetched(self) -> Iterable[Place]:
+    def _fetched(self) -> Iterable[SessionPartition]:
         """What is fetched: the session's partitions and those of the request."""
         session = self._broker.fetch_sessions.peek(getattr(self.payload, "session_id", 0))
         places = dict.fromkeys(session.partitions if session is not None else ())

@@ -100,9 +100,9 @@ def _offset(partition: Partition, timestamp: int, request: Any) -> tuple[int, in
     if timestamp == LATEST:
         return upto, -1, partition.leader_epoch
     if timestamp == MAX_TIMESTAMP:
-        latest = log.latest_time()
+        latest = log.offset_of_max_timestamp()
         return _NONE if latest is None or latest[0] >= upto else latest
-    return log.at_time(timestamp, upto) or _NONE
+    return log.offset_for_time(timestamp, upto) or _NONE
 
 
 def offset_for_leader_epoch(request: Any, reply: Reply, context: Context) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from sojourn.kafka import wire
-from sojourn.kafka.topic import fault_in_name
+from sojourn.kafka.topic import name_error
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def metadata(request: Any, reply: Reply, context: Context) -> None:
             topic = context.broker.metadata_cache.topic_by_id(topic_id)
             error = ErrorCode.unknown_topic_id
         else:
-            topic, error = cluster.controller.topic_or_created(
+            topic, error = cluster.controller.find_or_create_topic(
                 name,
                 getattr(request, "allow_auto_topic_creation", True),
                 context.broker.metadata_cache,
@@ -214,7 +214,7 @@ def describe_topic_partitions(request: Any, reply: Reply, context: Context) -> N
             cursor = {"topic_name": name, "partition_index": 0}
             break
         if topic is None:
-            fault = fault_in_name(name)
+            fault = name_error(name)
             code = ErrorCode.unknown_topic_or_partition
             unknown = _unknown(name, ErrorCode.invalid_topic_exception if fault else code)
             topics.append({**unknown, "topic_authorized_operations": _TOPIC_OPERATIONS})

@@ -28,9 +28,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sojourn.kafka.apis.leaders import current_leader, leader_endpoints
 from sojourn.kafka.delayed import DelayedRequest
-from sojourn.kafka.log import batch as records
-from sojourn.kafka.log.batch import TRANSACTIONAL
+from sojourn.kafka.log.batch import TRANSACTIONAL, single_batch
 from sojourn.kafka.refusal import RecordError, Refused
 from sojourn.kafka.transactions import Owner, code_for_writers
 from sojourn.kafka.wire import ErrorCode, milliseconds
@@ -97,8 +97,8 @@ class DelayedProduce(DelayedRequest):
         for status, leadership, offset in self.pending:
             if leadership.high_watermark >= offset:
                 continue  # case A
-            if leadership.ended is not None:
-                status.error = leadership.ended  # case B
+            if leadership.end_error is not None:
+                status.error = leadership.end_error  # case B
             else:
                 status.error = ErrorCode.request_timed_out  # case C
         self.answer()
@@ -134,16 +134,15 @@ class _Answer:
         )
 
     def _endpoints(self) -> list[dict[str, Any]]:
-        leaders = {
-            status.partition.leader
-            for _, row in self._rows
-            for status in row
-            if status.error is ErrorCode.not_leader_or_follower
-            and status.partition is not None
-            and status.partition.leader >= 0
-        }
-        cluster = self._context.broker.cluster
-        return [cluster.broker(leader).endpoint(self._context) for leader in sorted(leaders)]
+        return leader_endpoints(
+            (
+                result.partition
+                for _, row in self._rows
+                for result in row
+                if result.error is ErrorCode.not_leader_or_follower
+            ),
+            self._context,
+        )
 
 
 def _fields(status: Status) -> dict[str, Any]:
@@ -161,10 +160,7 @@ def _fields(status: Status) -> dict[str, Any]:
         "error_message": status.message or None,
     }
     if status.error is ErrorCode.not_leader_or_follower and status.partition is not None:
-        fields["current_leader"] = {
-            "leader_id": status.partition.leader,
-            "leader_epoch": status.partition.leader_epoch,
-        }
+        fields["current_leader"] = current_leader(status.partition)
     return fields
 
 
@@ -208,7 +204,7 @@ def _append(status: Status, data: bytes | None, request: Any, context: Context) 
     partition = status.partition
     if partition is None or partition.is_deleted:
         raise Refused(ErrorCode.unknown_topic_or_partition)
-    batch = records.only_batch(data, context.api_version)
+    batch = single_batch(data, context.api_version)
     is_transactional = batch.attributes & TRANSACTIONAL
     if is_transactional and request.transactional_id is None:
         raise Refused(
@@ -245,7 +241,7 @@ def _check_transaction(
         return
     if not context.broker.settings.flag("transaction.partition.verification.enable"):
         return
-    producers.tries(batch)
+    producers.begin_verification(batch)
     place = (partition.topic.name, partition.index)
     try:
         context.broker.cluster.transactions.check_partition(transactional_id, owner, place)

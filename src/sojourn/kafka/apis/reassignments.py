@@ -87,7 +87,7 @@ def list_partition_reassignments(request: Any, reply: Reply, context: Context) -
         partitions = [partition for partition in found if partition is not None]
     rows: dict[str, list[dict[str, Any]]] = {}
     for partition in partitions:
-        if partition.is_reassigned:
+        if partition.is_reassigning:
             rows.setdefault(partition.topic.name, []).append(
                 {
                     "partition_index": partition.index,

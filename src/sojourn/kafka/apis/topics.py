@@ -22,7 +22,7 @@ from sojourn.kafka.configs import InvalidConfig, Settings
 from sojourn.kafka.controller import METADATA
 from sojourn.kafka.delayed import DelayedRequest
 from sojourn.kafka.refusal import Refused
-from sojourn.kafka.topic import Assignment, Topic, fault_in_name
+from sojourn.kafka.topic import Assignment, Topic, name_error
 from sojourn.kafka.wire import ErrorCode, milliseconds
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def create_topics(request: Any, reply: Reply, context: Context) -> None:
 def _check_topic(asked: Any, controller: Controller, result: Result) -> None:
     """Find out where its replicas go and what its settings are; or Refused."""
     name = asked.name
-    fault = fault_in_name(name)
+    fault = name_error(name)
     if fault:
         raise Refused(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {fault}")
     if name in controller.topics:
@@ -213,7 +213,7 @@ def _check_topic(asked: Any, controller: Controller, result: Result) -> None:
 
 def _check_assignment(assignment: Assignment, controller: Controller, factor: int) -> None:
     known = controller.all_brokers()
-    alive = controller.alive()
+    alive = controller.alive_brokers()
     for replicas in assignment:
         fault = ""
         if not replicas:

@@ -1,8 +1,8 @@
-"""Record batches, by their header; the records themselves are looked at where they must be.
+"""Record batches, by their header; the records themselves are read only where they must be.
 
-     0  base offset            8 \\  outside the checksum: the broker
-     8  length from here on    4  | writes where the batch came to
-    12  leader epoch           4  | stand, and under which leader
+     0  base offset            8 \\  outside the checksum: the leader
+     8  length from here on    4  | writes the batch's place in the
+    12  leader epoch           4  | log, and its own epoch
     16  magic (2)              1 /
     17  CRC-32C of the rest    4
     21  attributes             2    bits 0-2 codec, 3 time of append, 4 transactional, 5 control
@@ -15,8 +15,8 @@
     57  number of records      4
     61  records, as the client compressed them
 
-So a batch goes through the broker as it came: one copy to write the first 16 bytes, and the
-same bytes object stands in every replica's log and in every answer.
+So a broker does not read what is in a batch: it copies it once, to write the first 16 bytes, and
+the same bytes object stands in every replica's log and in every answer.
 """
 
 from __future__ import annotations
@@ -26,11 +26,15 @@ from collections.abc import Iterator
 
 from crc32c import crc32c
 
-from sojourn.kafka.log.compression import ZSTD, CannotDecompress, decompressed
+from sojourn.kafka.log.compression import ZSTD, CannotDecompress, decompress
+from sojourn.kafka.log.varint import decode_varint
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
+_MAGIC = 2
+_AFTER_CRC = struct.Struct(">hiqqqhii")
+_BEFORE_CRC = struct.Struct(">qiibI")
 _PLACE = struct.Struct(">qii")
 _ATTRIBUTES = 21
 _MAX_TIMESTAMP = 35
@@ -44,7 +48,7 @@ _ZSTD_SINCE = 7
 
 
 class Batch:
-    """A batch that stands in a log: its bytes, and what is asked of its header again and again."""
+    """A batch: its bytes, and the fields of its header."""
 
     __slots__ = (
         "attributes",
@@ -102,12 +106,12 @@ class Batch:
         return self.producer_id >= 0
 
     def check_crc(self) -> None:
-        """Refuse it if its checksum is wrong."""
+        """Raise Refused if the checksum is wrong."""
         if int.from_bytes(self.data[17:21], "big") != crc32c(memoryview(self.data)[_ATTRIBUTES:]):
             raise Refused(ErrorCode.corrupt_message, "the checksum is wrong")
 
     def placed(self, base_offset: int, leader_epoch: int, append_ms: int | None = None) -> Batch:
-        """The same batch at this place in the log; with the time of append, if there is one."""
+        """The same batch at this place in the log; with its time of append, if one is given."""
         data = bytearray(self.data)
         _PLACE.pack_into(data, 0, base_offset, len(data) - 12, leader_epoch)
         if append_ms is not None:
@@ -123,19 +127,50 @@ class Batch:
         return f"<Batch of {self.count} at {self.base_offset}, epoch {self.leader_epoch}>"
 
 
-def only_batch(data: bytes | None, version: int) -> Batch:
-    """The one batch that a produce request may have for a partition; or Refused."""
+def build_batch(
+    records: bytes,
+    *,
+    count: int,
+    first_ms: int,
+    latest_ms: int,
+    attributes: int = 0,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> bytes:
+    """A batch as a producer sends it; the records are encoded, and compressed as `attributes` say.
+
+    `first_ms` is the first record's time, from which the others' are counted; `latest_ms` the
+    largest of them.
+    """
+    rest = _AFTER_CRC.pack(
+        attributes,
+        count - 1,
+        first_ms,
+        latest_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    )
+    rest += records
+    return _BEFORE_CRC.pack(0, len(rest) + 9, -1, _MAGIC, crc32c(rest)) + rest
+
+
+def single_batch(data: bytes | None, version: int) -> Batch:
+    """The one batch that a produce request of this version may have for a partition; or Refused."""
     size = 12 + int.from_bytes(data[8:12], "big", signed=True) if data else 0
     if not data or len(data) < max(size, HEADER.size):
-        found = len(data or b"")
-        raise Refused(ErrorCode.invalid_record, f"{found} bytes are no whole record batch")
+        raise Refused(
+            ErrorCode.invalid_record, f"{len(data or b'')} bytes are not a whole record batch"
+        )
     if size < HEADER.size or data[16] > 2:
         raise Refused(
             ErrorCode.corrupt_message, f"a batch of {size} bytes and of format {data[16]}"
         )
     if data[16] < 2:
         raise Refused(
-            ErrorCode.invalid_record, f"records of format {data[16]} are not taken, only 2"
+            ErrorCode.invalid_record, f"records of format {data[16]} are not accepted, only 2"
         )
     if size < len(data):
         raise Refused(ErrorCode.invalid_record, "more than one record batch for a partition")
@@ -148,8 +183,8 @@ def only_batch(data: bytes | None, version: int) -> Batch:
     return batch
 
 
-def rebuilt(batch: Batch, codec: int, records: bytes) -> Batch:
-    """The same batch with its records compressed by this codec, as they are given."""
+def recompressed(batch: Batch, codec: int, records: bytes) -> Batch:
+    """The same batch with these records, which this codec has compressed."""
     data = bytearray(batch.data[: HEADER.size]) + records
     struct.pack_into(">i", data, 8, len(data) - 12)
     struct.pack_into(">h", data, _ATTRIBUTES, batch.attributes & ~CODEC_MASK | codec)
@@ -158,15 +193,15 @@ def rebuilt(batch: Batch, codec: int, records: bytes) -> Batch:
 
 
 def each_record(batch: Batch, records: bytes) -> Iterator[tuple[int, int, int]]:
-    """Each record's offset, time and size of its key, -1 for none; or Refused."""
+    """Each record's offset, time and key size, -1 for no key; or Refused."""
     at = 0
     try:
         for _ in range(batch.count):
-            size, at = varint(records, at)
+            size, at = decode_varint(records, at)
             end = at + size
-            time_delta, at = varint(records, at + 1)
-            offset_delta, at = varint(records, at)
-            key_size, at = varint(records, at)
+            time_delta, at = decode_varint(records, at + 1)
+            offset_delta, at = decode_varint(records, at)
+            key_size, at = decode_varint(records, at)
             yield batch.base_offset + offset_delta, batch.base_timestamp + time_delta, key_size
             at = end
     except IndexError:
@@ -176,8 +211,7 @@ def each_record(batch: Batch, records: bytes) -> Iterator[tuple[int, int, int]]:
 def first_at_or_after(batch: Batch, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
     """Offset and time of the first record from `from_offset` on that is not older; or None.
 
-    Records that are compressed in a way that nobody here can undo are not looked at: then it is
-    the first that it can be.
+    If the records cannot be decompressed, the first offset that is possible.
     """
     if batch.max_timestamp < timestamp_ms or batch.last_offset < from_offset:
         return None
@@ -185,21 +219,10 @@ def first_at_or_after(batch: Batch, timestamp_ms: int, from_offset: int) -> tupl
     if batch.attributes & APPEND_TIME:
         return first, batch.max_timestamp
     try:
-        records = decompressed(batch.attributes & CODEC_MASK, batch.data[HEADER.size :])
+        records = decompress(batch.attributes & CODEC_MASK, batch.data[HEADER.size :])
         for offset, time_ms, _ in each_record(batch, records):
             if time_ms >= timestamp_ms and offset >= from_offset:
                 return offset, time_ms
-    except (CannotDecompress, Refused):  # never looked at: they are the client's own affair
+    except (CannotDecompress, Refused):  # such records were not checked when they came
         return first, max(batch.base_timestamp, timestamp_ms)
     return None
-
-
-def varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7

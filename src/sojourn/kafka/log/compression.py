@@ -1,7 +1,4 @@
-"""Compression of a batch's records, undone and done.
-
-Python knows gzip by itself, cramjam the other codecs.
-"""
+"""Compression of a batch's records. Python has gzip, cramjam the other codecs."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import zlib
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 
-#: What a topic can ask for by `compression.type`; any other value leaves it to the producer.
+#: The codecs of a topic's `compression.type`; any other value leaves the choice to the producer.
 CODECS = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
 # An lz4 frame of independent blocks of up to 64 KiB, without checksums: what every client reads.
@@ -17,17 +14,17 @@ _LZ4_START = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_STORED = 1 << 31
 
-# Java's way of writing snappy, and Python's: this, eight bytes of versions, then blocks with
-# their sizes. librdkafka writes one bare block.
+# Snappy as Java and Python clients write it: this, eight bytes of versions, then blocks with their
+# sizes. librdkafka writes one bare block.
 _XERIAL = b"\x82SNAPPY\x00"
 
 
 class CannotDecompress(Exception):
-    """The records are broken, or nobody here knows the codec."""
+    """The records are broken, or the codec is unknown or not installed."""
 
 
-def decompressed(codec: int, records: bytes) -> bytes:
-    """The records of a batch as they were; or CannotDecompress."""
+def decompress(codec: int, records: bytes) -> bytes:
+    """The records of a batch before they were compressed; or CannotDecompress."""
     if codec == NONE:
         return records
     try:
@@ -48,8 +45,8 @@ def decompressed(codec: int, records: bytes) -> bytes:
     raise CannotDecompress(f"there is no codec {codec}")
 
 
-def compressed(codec: int, records: bytes) -> bytes:
-    """The records as this codec writes them; or CannotDecompress if nobody here knows it."""
+def compress(codec: int, records: bytes) -> bytes:
+    """The records compressed by this codec; or CannotDecompress if it is not installed."""
     if codec == NONE:
         return records
     if codec == GZIP:

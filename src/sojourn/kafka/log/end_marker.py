@@ -1,7 +1,7 @@
-"""Control batches: how the end of a transaction stands in a log.
+"""Control batches: the end of a transaction in a log.
 
-One record that no client writes and no consumer hands on, from the producer whose transaction it
-ends. Version 0 of both parts:
+One record from the producer whose transaction it ends; no client writes it, and consumers leave it
+out. Version 0 of both parts:
 
     key     version (2) | 0 aborted, 1 committed (2)
     value   version (2) | the coordinator's epoch (4)
@@ -12,14 +12,11 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
-from sojourn.kafka.log.batch import CONTROL, HEADER, TRANSACTIONAL, Batch
+from sojourn.kafka.log.batch import CONTROL, HEADER, TRANSACTIONAL, Batch, build_batch
 
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _ABORT, _COMMIT = 0, 1
-_NO_SEQUENCE = -1
 # Size, attributes, time delta and offset delta; then the key's size.
 _BEFORE_KEY = bytes([2 * 16, 0, 0, 0, 2 * _KEY.size])
 _BEFORE_VALUE = bytes([2 * _VALUE.size])
@@ -27,7 +24,7 @@ _NO_HEADERS = b"\0"
 
 
 class EndMarker(NamedTuple):
-    """How a transaction ended, and in which epoch its coordinator said so."""
+    """How a transaction ended, and the epoch of the coordinator that ended it."""
 
     is_commit: bool
     coordinator_epoch: int
@@ -37,17 +34,7 @@ def marker_batch(
     producer_id: int, producer_epoch: int, marker: EndMarker, timestamp_ms: int
 ) -> Batch:
     """The batch that ends the producer's transaction in a partition."""
-    rest = struct.pack(
-        ">hiqqqhii",
-        TRANSACTIONAL | CONTROL,
-        0,
-        timestamp_ms,
-        timestamp_ms,
-        producer_id,
-        producer_epoch,
-        _NO_SEQUENCE,
-        1,
-    ) + b"".join(
+    record = b"".join(
         (
             _BEFORE_KEY,
             _KEY.pack(0, _COMMIT if marker.is_commit else _ABORT),
@@ -56,11 +43,21 @@ def marker_batch(
             _NO_HEADERS,
         )
     )
-    return Batch(struct.pack(">qiibI", 0, len(rest) + 9, -1, 2, crc32c(rest)) + rest)
+    return Batch(
+        build_batch(
+            record,
+            count=1,
+            first_ms=timestamp_ms,
+            latest_ms=timestamp_ms,
+            attributes=TRANSACTIONAL | CONTROL,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+        )
+    )
 
 
 def marker_of(batch: Batch) -> EndMarker:
-    """What a control batch says; they are all made here."""
+    """The marker in a control batch; all of them are made by `marker_batch`."""
     at = HEADER.size + len(_BEFORE_KEY)
     _, kind = _KEY.unpack_from(batch.data, at)
     _, coordinator_epoch = _VALUE.unpack_from(batch.data, at + _KEY.size + len(_BEFORE_VALUE))

@@ -3,13 +3,13 @@
     start_offset        high_watermark          end_offset
          |                    |                     |
     [ batch ][ batch ][ batch ][ batch ][ batch ]   .
-      ^ may lie inside a batch: records before it count as deleted
+      ^ may lie inside a batch: records before it are deleted
 
-Up to the high watermark records are committed: replicas have them. Whether transactions are
-committed is another matter; isolation.py says up to where that is decided.
+Records below the high watermark are on all replicas in sync. Which transactions are committed is
+in isolation.py.
 
-The log also remembers at which offset each leader's epoch began, which is what replicas compare
-to find where they part (KIP-101), and the producers' sequences.
+The log also keeps the offset at which each leader's epoch began, which replicas compare to find
+where they diverge (KIP-101), and the producers' sequences.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sojourn.kafka.log.batch import CONTROL, first_at_or_after
-from sojourn.kafka.log.producer_state import Producers
+from sojourn.kafka.log.producer_state import ProducerStates
 
 if TYPE_CHECKING:
     from sojourn.kafka.log.batch import Batch
@@ -32,7 +32,7 @@ class Log:
         self.start_offset = 0
         self.end_offset = 0
         self.high_watermark = 0
-        self.producers = Producers()
+        self.producers = ProducerStates()
         self.isolation = self.producers.isolation
         self.epochs: list[tuple[int, int]] = []  # (epoch, the offset it began at)
         self._batches: list[Batch] = []
@@ -44,7 +44,7 @@ class Log:
     # Writing.
 
     def append(self, batch: Batch) -> None:
-        """Put the batch at the end, where its base offset says it stands."""
+        """Append the batch; its base offset is the log's end."""
         if not self.epochs or batch.leader_epoch > self.epochs[-1][0]:
             self.begin_epoch(batch.leader_epoch, batch.base_offset)
         self._batches.append(batch)
@@ -55,16 +55,16 @@ class Log:
         self._end_position += len(batch.data)
         self.end_offset = batch.last_offset + 1
         if batch.producer_id >= 0:
-            self.producers.note(batch, self.high_watermark)
+            self.producers.append(batch, self.high_watermark)
 
     def begin_epoch(self, epoch: int, offset: int) -> None:
-        """From this offset on the log is of this leader's epoch."""
+        """Begin this leader's epoch at this offset."""
         while self.epochs and (self.epochs[-1][1] >= offset or self.epochs[-1][0] >= epoch):
             self.epochs.pop()
         self.epochs.append((epoch, offset))
 
     def truncate(self, offset: int) -> None:
-        """Forget everything from this offset on, also an epoch that only began there."""
+        """Remove everything from this offset on, also an epoch that began there."""
         offset = max(offset, self.start_offset)
         if offset < self.end_offset:
             keep = bisect_right(self._bases, offset - 1)
@@ -73,7 +73,7 @@ class Log:
             if keep < len(self._batches):
                 self._end_position = self._positions[keep]
                 offset = max(min(offset, self._bases[keep]), self.start_offset)
-                self._forget(slice(keep, None))
+                self._remove(slice(keep, None))
             self.end_offset = offset
             self.high_watermark = min(self.high_watermark, offset)
             self.producers.rebuild(self._batches, self.high_watermark)
@@ -81,8 +81,8 @@ class Log:
             self.epochs.pop()
 
     def restart(self, offset: int) -> None:
-        """Forget everything, and go on from this offset."""
-        self._forget(slice(None))
+        """Remove everything, and go on from this offset."""
+        self._remove(slice(None))
         self.epochs.clear()
         self.producers.rebuild((), offset)
         self.start_offset = self.end_offset = self.high_watermark = offset
@@ -97,15 +97,15 @@ class Log:
         if dead >= 0 and self._batches[dead].last_offset < offset:
             dead += 1
         if dead > 0:
-            self._forget(slice(dead))
-        self.isolation.forget_before(offset)
+            self._remove(slice(dead))
+        self.isolation.remove_before(offset)
         while len(self.epochs) > 1 and self.epochs[1][1] <= offset:
             self.epochs.pop(0)
 
-    def outlived(self, before_ms: int | None, max_bytes: int | None) -> int:
-        """The first offset to keep of what is committed, by age and by size.
+    def first_retained(self, before_ms: int | None, max_bytes: int | None) -> int:
+        """The first offset that retention by age and size keeps; not above the high watermark.
 
-        By age go the batches whose records, and all before them, have times before `before_ms`.
+        Age removes the batches whose records, and all before them, are older than `before_ms`.
         """
         keep = 0
         if before_ms is not None:
@@ -115,7 +115,7 @@ class Log:
         first = self._bases[keep] if keep < len(self._bases) else self.end_offset
         return max(self.start_offset, min(first, self.high_watermark))
 
-    def _forget(self, which: slice) -> None:
+    def _remove(self, which: slice) -> None:
         for column in (self._batches, self._bases, self._positions, self._latest_ms):
             del column[which]
 
@@ -123,11 +123,11 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of which it is open whether its transaction is committed."""
+        """The first offset whose transaction is open or not replicated; else the high watermark."""
         isolation = self.isolation
-        if not isolation.ongoing and not isolation.over:  # as in most logs at any time
+        if not isolation.ongoing and not isolation.ended:  # as in most logs
             return self.high_watermark
-        return max(isolation.stable_upto(self.high_watermark), self.start_offset)
+        return max(isolation.last_stable_offset(self.high_watermark), self.start_offset)
 
     @property
     def last_epoch(self) -> int:
@@ -149,8 +149,8 @@ class Log:
     ) -> list[Batch]:
         """The batches from the one with `offset` up to `upto`, as many as fit.
 
-        `at_least_one` gives the first one even if it alone is too big; `partial` also the one
-        after those that fit, if a part of it does.
+        With `at_least_one` the first one even if it is larger than `max_bytes`; with `partial`
+        also the batch of which only a part fits.
         """
         first = self._index(offset)
         end = bisect_right(self._bases, upto - 1)
@@ -170,8 +170,8 @@ class Log:
                 last += 1
         return self._batches[first:last]
 
-    def data(self, committed: bool) -> Iterator[Batch]:
-        """The batches that clients have written; `committed`: without open or aborted ones."""
+    def data_batches(self, committed: bool) -> Iterator[Batch]:
+        """The batches without control batches; `committed`: also without open or aborted ones."""
         upto = self.last_stable_offset if committed else self.end_offset
         aborted = list(self.isolation.aborted(self.start_offset, upto)) if committed else []
         aborted.sort(key=lambda one: -one.first_offset)
@@ -187,7 +187,7 @@ class Log:
                 yield batch
 
     def bytes_between(self, offset: int, upto: int) -> int:
-        """How many bytes a read without limits would give."""
+        """How many bytes a read without limits would return."""
         first = self._index(offset)
         end = bisect_right(self._bases, upto - 1)
         if first >= end:
@@ -196,41 +196,41 @@ class Log:
         return stop - self._positions[first]
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Where this epoch ended, and which it really was: the last one not above it.
+        """The last epoch that is not above this one, and the offset where it ended.
 
-        (-1, -1) if the log knows of no such epoch.
+        (-1, -1) if the log has no such epoch.
         """
         if not self.epochs or epoch > self.epochs[-1][0] or epoch < 0:
             return -1, -1
         if epoch == self.epochs[-1][0]:
             return epoch, self.end_offset
         above = bisect_right(self.epochs, (epoch, 1 << 63))
-        found = self.epochs[above - 1][0] if above else epoch
-        return found, self.epochs[above][1]
+        last_epoch = self.epochs[above - 1][0] if above else epoch
+        return last_epoch, self.epochs[above][1]
 
-    def at_time(self, timestamp_ms: int, upto: int) -> tuple[int, int, int] | None:
+    def offset_for_time(self, timestamp_ms: int, upto: int) -> tuple[int, int, int] | None:
         """Offset, time and epoch of the first record not older than this; None if all are."""
         for batch in self._batches:
             if batch.base_offset >= upto:
                 break
             if batch.max_timestamp >= timestamp_ms:
-                found = first_at_or_after(batch, timestamp_ms, self.start_offset)
-                if found is not None:
-                    return (*found, batch.leader_epoch)
+                record = first_at_or_after(batch, timestamp_ms, self.start_offset)
+                if record is not None:
+                    return (*record, batch.leader_epoch)
         return None
 
-    def latest_time(self) -> tuple[int, int, int] | None:
+    def offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
         """Offset, time and epoch of the record with the largest time; None if there is none."""
         if not self._batches:
             return None
         latest = max(self._batches, key=lambda batch: batch.max_timestamp)  # the first of them
-        found = first_at_or_after(latest, latest.max_timestamp, self.start_offset)
+        record = first_at_or_after(latest, latest.max_timestamp, self.start_offset)
         # The batch's time may lie before the log's start; the batch is still the latest.
-        offset = found[0] if found is not None else max(latest.base_offset, self.start_offset)
+        offset = record[0] if record is not None else max(latest.base_offset, self.start_offset)
         return offset, latest.max_timestamp, latest.leader_epoch
 
     def _index(self, offset: int) -> int:
-        """Which batch has this offset, or is the first after it."""
+        """The index of the batch with this offset, or of the first after it."""
         index = bisect_right(self._bases, offset) - 1
         if index < 0:
             return 0

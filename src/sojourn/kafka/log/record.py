@@ -1,32 +1,27 @@
-"""Records, one by one: what a test appends without a producer and reads without a consumer.
+"""Single records: what a test appends without a producer and reads without a consumer.
 
-A record in a batch (records.py), all numbers as zigzag varints:
+A record in a batch (batch.py), all numbers as zigzag varints (varint.py):
 
     length | attributes (1 byte) | time and offset, less the batch's | key | value | headers
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from sojourn.errors import OutOfRange, WrongType
-from sojourn.kafka.log.batch import APPEND_TIME, CODEC_MASK, HEADER, Batch, varint
-from sojourn.kafka.log.compression import CannotDecompress, decompressed
+from sojourn.kafka.log.batch import APPEND_TIME, CODEC_MASK, HEADER, Batch, build_batch
+from sojourn.kafka.log.compression import CannotDecompress, decompress
+from sojourn.kafka.log.varint import decode_field, decode_varint, encode_field, encode_varint
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
-
-_MAGIC = 2
-_NO_PRODUCER = -1
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(NamedTuple):
-    """One record. To append one, give what matters; the rest is known when it stands in a log."""
+    """One record. To append one, give its value; offset, time and place follow from the append."""
 
     value: bytes | None
     key: bytes | None = None
@@ -42,7 +37,7 @@ RecordLike = Record | bytes | str | None | tuple[bytes | str | None, bytes | str
 
 
 def record_of(given: RecordLike) -> Record:
-    """The record that is meant."""
+    """The record that was given, as a `Record`."""
     if isinstance(given, Record):
         headers = given.headers.items() if isinstance(given.headers, Mapping) else given.headers
         return given._replace(
@@ -69,38 +64,27 @@ def _bytes(given: object, what: str) -> bytes | None:
 
 
 def batch_of(records: Iterable[Record], now_ms: int) -> Batch:
-    """A batch as a producer would send it; records without a time of their own are of now."""
+    """A batch as a producer would send it; records without a time get `now_ms`."""
     rows = [(one, now_ms if one.timestamp_ms is None else one.timestamp_ms) for one in records]
     if not rows:
         raise OutOfRange("there must be at least one record, got none")
     first_ms = rows[0][1]
-    body = b"".join(
-        _encoded(one, time_ms - first_ms, number) for number, (one, time_ms) in enumerate(rows)
+    encoded = b"".join(
+        encode_record(record, time_ms - first_ms, number)
+        for number, (record, time_ms) in enumerate(rows)
     )
-    count = len(rows)
-    rest = struct.pack(
-        ">hiqqqhii",
-        0,
-        count - 1,
-        first_ms,
-        max(time_ms for _, time_ms in rows),
-        _NO_PRODUCER,
-        _NO_PRODUCER,
-        _NO_PRODUCER,
-        count,
-    )
-    rest += body
-    return Batch(struct.pack(">qiibI", 0, len(rest) + 9, -1, _MAGIC, crc32c(rest)) + rest)
+    latest_ms = max(time_ms for _, time_ms in rows)
+    return Batch(build_batch(encoded, count=len(rows), first_ms=first_ms, latest_ms=latest_ms))
 
 
 def records_in(batch: Batch, topic: str, partition: int) -> Iterator[Record]:
     """The records of a batch that stands in this partition's log; or Refused."""
     try:
-        data = decompressed(batch.attributes & CODEC_MASK, batch.data[HEADER.size :])
+        data = decompress(batch.attributes & CODEC_MASK, batch.data[HEADER.size :])
         at = 0
         for _ in range(batch.count):
-            size, at = varint(data, at)
-            yield _decoded(data, at, batch, topic, partition)
+            size, at = decode_varint(data, at)
+            yield _decode_record(data, at, batch, topic, partition)
             at += size
     except (CannotDecompress, IndexError) as error:
         raise Refused(
@@ -108,46 +92,29 @@ def records_in(batch: Batch, topic: str, partition: int) -> Iterator[Record]:
         ) from error
 
 
-def _encoded(record: Record, time_delta: int, number: int) -> bytes:
-    parts = [b"\0", _varint(time_delta), _varint(number)]
-    parts += [_sized(record.key), _sized(record.value), _varint(len(record.headers))]
+def encode_record(record: Record, time_delta: int, offset_delta: int) -> bytes:
+    """The record as it stands in a batch."""
+    parts = [b"\0", encode_varint(time_delta), encode_varint(offset_delta)]
+    parts += [encode_field(record.key), encode_field(record.value)]
+    parts.append(encode_varint(len(record.headers)))
     for name, value in record.headers:
-        parts += [_sized(name.encode()), _sized(value)]
-    return _sized(b"".join(parts))
+        parts += [encode_field(name.encode()), encode_field(value)]
+    return encode_field(b"".join(parts))
 
 
-def _decoded(data: bytes, at: int, batch: Batch, topic: str, partition: int) -> Record:
-    time_delta, at = varint(data, at + 1)
-    offset_delta, at = varint(data, at)
-    key, at = _field(data, at)
-    value, at = _field(data, at)
-    count, at = varint(data, at)
+def _decode_record(data: bytes, at: int, batch: Batch, topic: str, partition: int) -> Record:
+    time_delta, at = decode_varint(data, at + 1)
+    offset_delta, at = decode_varint(data, at)
+    key, at = decode_field(data, at)
+    value, at = decode_field(data, at)
+    count, at = decode_varint(data, at)
     headers = []
     for _ in range(count):
-        name, at = _field(data, at)
-        header, at = _field(data, at)
+        name, at = decode_field(data, at)
+        header, at = decode_field(data, at)
         headers.append(((name or b"").decode(errors="replace"), header))
-    is_of_append = batch.attributes & APPEND_TIME
-    time_ms = batch.max_timestamp if is_of_append else batch.base_timestamp + time_delta
+    has_append_time = batch.attributes & APPEND_TIME
+    time_ms = batch.max_timestamp if has_append_time else batch.base_timestamp + time_delta
     return Record(
         value, key, tuple(headers), time_ms, topic, partition, batch.base_offset + offset_delta
     )
-
-
-def _field(data: bytes, at: int) -> tuple[bytes | None, int]:
-    size, at = varint(data, at)
-    return (None, at) if size < 0 else (data[at : at + size], at + size)
-
-
-def _sized(data: bytes | None) -> bytes:
-    return _varint(-1) if data is None else _varint(len(data)) + data
-
-
-def _varint(value: int) -> bytes:
-    value = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

@@ -1,14 +1,14 @@
-"""What a leader checks of a producer's batch before it is appended, and what it changes in it.
+"""Validation of a producer's batch before it is appended.
 
-The header is checked always. The records themselves are looked at only where there is a reason,
-since that costs time for each of them:
+The header is always checked. The records themselves are read only where there is a reason, since
+that costs time for each of them:
 
-    compressed                          they are decompressed: broken ones are refused
-    the topic has another codec         they are compressed anew
+    they are compressed                 decompress them: broken ones are refused
+    the topic has another codec         compress them anew
     the topic is compacted              each needs a key
-    the topic bounds their times        from below; above, the header has the latest
+    the topic limits timestamps         from below; for the upper limit the header has the latest
 
-Kafka looks at every record: it also refuses a batch whose checksum is right and whose records are
+Kafka reads every record: it also refuses a batch whose checksum is right and whose records are
 garbage, which only a broken client writes.
 """
 
@@ -23,9 +23,9 @@ from sojourn.kafka.log.batch import (
     HEADER,
     Batch,
     each_record,
-    rebuilt,
+    recompressed,
 )
-from sojourn.kafka.log.compression import CODECS, CannotDecompress, compressed, decompressed
+from sojourn.kafka.log.compression import CODECS, CannotDecompress, compress, decompress
 from sojourn.kafka.refusal import RecordError, Refused
 from sojourn.kafka.wire import ErrorCode
 
@@ -33,36 +33,36 @@ if TYPE_CHECKING:
     from sojourn.kafka.configs import Settings
 
 _NO_TIME = -1
-_EVER = 2**63 - 1
+_UNLIMITED = 2**63 - 1
 
 
-def validated(batch: Batch, settings: Settings, now_ms: int) -> Batch:
+def validate(batch: Batch, settings: Settings, now_ms: int) -> Batch:
     """The batch as it is to be appended; or Refused. `now_ms` is wall time."""
     size, most = len(batch.data), settings.number("max.message.bytes")
     if size > most:
         raise Refused(
-            ErrorCode.message_too_large, f"a batch of {size} bytes; at most {most} are taken"
+            ErrorCode.message_too_large, f"a batch of {size} bytes; max.message.bytes is {most}"
         )
     batch.check_crc()
     if batch.base_offset:
-        raise Refused(ErrorCode.invalid_record, "a producer's batch has offsets from 0 on")
+        raise Refused(ErrorCode.invalid_record, "the offsets of a producer's batch must start at 0")
     if batch.count < 1 or batch.last_offset != batch.count - 1:
-        raise Refused(ErrorCode.invalid_record, f"a batch of {batch.count} records, badly numbered")
+        raise Refused(ErrorCode.invalid_record, f"the offsets do not fit {batch.count} records")
     if batch.is_idempotent and batch.base_sequence < 0:
         raise Refused(ErrorCode.invalid_record, "a producer id without a sequence")
     if batch.attributes & CONTROL:
-        raise Refused(ErrorCode.invalid_record, "clients do not write control batches")
+        raise Refused(ErrorCode.invalid_record, "clients may not write control batches")
     codec = batch.attributes & CODEC_MASK
     records = batch.data[HEADER.size :]
     if codec:
         try:
-            records = decompressed(codec, records)
+            records = decompress(codec, records)
         except CannotDecompress as error:
             raise Refused(ErrorCode.unknown_server_error, str(error)) from None
     _check_records(batch, records, settings, now_ms)
     wanted = CODECS.get(settings.text("compression.type"), codec)
     if wanted != codec:
-        batch = rebuilt(batch, wanted, compressed(wanted, records))
+        batch = recompressed(batch, wanted, compress(wanted, records))
     return batch
 
 
@@ -79,7 +79,7 @@ def _check_records(batch: Batch, records: bytes, settings: Settings, now_ms: int
     before_ms = settings.number("message.timestamp.before.max.ms")
     earliest = now_ms - before_ms
     latest = now_ms + settings.number("message.timestamp.after.max.ms")
-    if before_ms < _EVER or batch.max_timestamp > latest:
+    if before_ms < _UNLIMITED or batch.max_timestamp > latest:
         outside = [
             number
             for number, (_, time_ms, _) in enumerate(each_record(batch, records))

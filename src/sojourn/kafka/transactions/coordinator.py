@@ -184,8 +184,8 @@ class TransactionCoordinator(Mapping[str, Transaction]):
 
     # All of them.
 
-    def coordinators_moved(self) -> None:
-        """A broker has started or stopped: what ends from now on has another epoch."""
+    def raise_epoch(self) -> None:
+        """Begin a coordinator epoch: a broker has stopped."""
         self.epoch += 1
 
     def expire(self) -> None:

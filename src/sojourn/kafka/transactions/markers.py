@@ -47,7 +47,7 @@ class PendingMarker:
         if self.partition.is_deleted:
             return True  # A
         written = self._leadership
-        if written is None or (written.ended is not None and not self._has_passed(written)):
+        if written is None or (written.end_error is not None and not self._has_passed(written)):
             leadership = self.partition.leadership
             if leadership is None:
                 return False

@@ -1,0 +1,178 @@
+"""Reading one partition for a fetch: what was asked, what may be wrong with it, what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from sojourn.kafka.refusal import Refused
+from sojourn.kafka.wire import ErrorCode
+
+if TYPE_CHECKING:
+    from sojourn.kafka.broker import Broker
+    from sojourn.kafka.log.batch import Batch
+    from sojourn.kafka.log.isolation import AbortedTransaction
+    from sojourn.kafka.log.log import Log
+    from sojourn.kafka.partition import Partition
+
+#: The replica id of a consumer.
+CONSUMER = -1
+NO_LIMIT = 2**31 - 1
+
+
+class FetchPartition(NamedTuple):
+    """What is asked of one partition."""
+
+    partition: Partition | None
+    number: int  # of the partition, as the request has it
+    offset: int
+    max_bytes: int
+    leader_epoch: int = -1  # as the client has it
+    last_epoch: int = -1  # of the last batch that the client has fetched
+    start_offset: int = -1  # of the follower's log
+    unknown_error: ErrorCode = ErrorCode.unknown_topic_or_partition  # if there is no partition
+
+
+class ReadResult(NamedTuple):
+    """What reading one partition returned."""
+
+    asked: FetchPartition
+    error: ErrorCode
+    batches: Sequence[Batch] = ()
+    high_watermark: int = -1
+    start_offset: int = -1
+    diverging: tuple[int, int] | None = None  # the last epoch both logs have, and its end
+    max_bytes: int = NO_LIMIT  # where the last batch is cut off
+    last_stable_offset: int = -1
+    #: Aborted transactions with records in the batches; None if they were not asked for.
+    aborted: Sequence[AbortedTransaction] | None = ()
+
+    @property
+    def size(self) -> int:
+        return min(self.max_bytes, sum([len(batch.data) for batch in self.batches]))
+
+    def data(self) -> bytes:
+        """The records, as they are sent."""
+        parts = [batch.data for batch in self.batches]
+        excess = sum(map(len, parts)) - self.max_bytes
+        if excess > 0:
+            parts[-1] = parts[-1][:-excess]
+        return b"".join(parts)
+
+
+class Reader:
+    """Reads partitions of one broker, for a consumer or a follower.
+
+    `only_leader`: the broker must lead a partition; otherwise its own log is read, leader or not.
+    `committed`: only up to the last stable offset.
+    """
+
+    __slots__ = ("_broker", "_committed", "_only_leader", "_replica", "is_consumer")
+
+    def __init__(self, broker: Broker, replica: int, only_leader: bool, committed: bool) -> None:
+        self._broker = broker
+        self._replica = replica
+        self._only_leader = only_leader
+        self._committed = committed
+        self.is_consumer = replica == CONSUMER
+
+    def log(self, partition: Partition) -> Log:
+        """The log to read: the leader's, or this broker's own."""
+        return partition.log if self._only_leader else partition.logs[self._broker.id]
+
+    def upto(self, log: Log) -> int:
+        """The offset up to which this reader may read."""
+        if not self.is_consumer:
+            return log.end_offset
+        return log.last_stable_offset if self._committed else log.high_watermark
+
+    def error(self, asked: FetchPartition) -> ErrorCode:
+        """Why this cannot be read at all."""
+        partition = asked.partition
+        if partition is None:
+            return asked.unknown_error
+        if partition.is_deleted:
+            return ErrorCode.unknown_topic_or_partition
+        try:
+            partition.check_epoch(asked.leader_epoch)
+        except Refused as refused:
+            return refused.code
+        if self._only_leader:
+            if not partition.is_led_by(self._broker.id):
+                return ErrorCode.not_leader_or_follower
+        elif self._broker.id not in partition.logs:
+            return ErrorCode.not_leader_or_follower
+        log = self.log(partition)
+        if not log.start_offset <= asked.offset <= log.end_offset:
+            if not self.is_consumer and self.diverging(asked) is not None:
+                return ErrorCode.none
+            return ErrorCode.offset_out_of_range
+        if self.is_consumer and asked.last_epoch >= 0 and log.end_of_epoch(asked.last_epoch)[0] < 0:
+            return ErrorCode.offset_out_of_range
+        return ErrorCode.none
+
+    def diverging(self, asked: FetchPartition) -> tuple[int, int] | None:
+        """The last epoch that both logs have and its end, if the client's log diverges."""
+        if asked.last_epoch < 0 or asked.partition is None:
+            return None
+        epoch, end = self.log(asked.partition).end_of_epoch(asked.last_epoch)
+        if epoch < asked.last_epoch or end < asked.offset:
+            return epoch, end
+        return None
+
+    def read(self, asked: FetchPartition, max_bytes: int, at_least_one: bool) -> ReadResult:
+        """Read up to `max_bytes`; with `at_least_one` the first batch whatever its size."""
+        error = self.error(asked)
+        partition = asked.partition
+        if partition is None:
+            return ReadResult(asked, error)
+        if error is not ErrorCode.none:
+            return ReadResult(asked, error, aborted=None)
+        log = self.log(partition)
+        diverging = self.diverging(asked)
+        if diverging is not None:
+            return ReadResult(
+                asked,
+                ErrorCode.none,
+                (),
+                log.high_watermark,
+                log.start_offset,
+                diverging,
+                last_stable_offset=log.last_stable_offset,
+                aborted=None,
+            )
+        limit = min(max_bytes, asked.max_bytes)
+        if self.is_consumer:
+            return self._read_for_consumer(asked, log, limit, at_least_one)
+        follower = partition.followers.get(self._replica)
+        if follower is not None:
+            follower.sent_high_watermark = log.high_watermark
+        return ReadResult(
+            asked,
+            ErrorCode.none,
+            log.read(asked.offset, log.end_offset, limit, at_least_one),
+            log.high_watermark,
+            log.start_offset,
+            aborted=() if self._committed else None,
+        )
+
+    def _read_for_consumer(
+        self, asked: FetchPartition, log: Log, limit: int, at_least_one: bool
+    ) -> ReadResult:
+        aborted: Sequence[AbortedTransaction] | None = () if self._committed else None
+        batches = log.read(asked.offset, self.upto(log), limit, at_least_one, partial=True)
+        if batches:
+            limit = max(limit, len(batches[0].data))
+            if self._committed:
+                aborted = list(log.isolation.aborted(asked.offset, batches[-1].next_offset))
+        return ReadResult(
+            asked,
+            ErrorCode.none,
+            batches,
+            log.high_watermark,
+            log.start_offset,
+            None,
+            limit,
+            log.last_stable_offset,
+            aborted,
+        )
