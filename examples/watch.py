@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from sojourn.histogram import HistogramSnapshot
-    from sojourn.purgatory import PurgatoryMetrics
-    from sojourn.wheel import LevelSnapshot, WheelSnapshot
+    from sojourn.core import HistogramSnapshot, LevelSnapshot, PurgatoryMetrics, WheelSnapshot
 
 WIDTH = 80
 FRAMES_PER_SECOND = 8

@@ -24,16 +24,16 @@ ROOT = Path(__file__).parent.parent
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 EXTRAS = "replay,spark,cli,kafka,metrics,service,client"
 TESTS = (
-    "test_golden.py",
-    "test_timer.py",
-    "test_purgatory.py",
-    "test_progress.py",
-    "test_deadlines.py",
-    "test_futures.py",
-    "test_aio.py",
-    "test_collections.py",
-    "test_replay_local.py",
-    "test_durable_semantics.py",
+    "core/test_golden.py",
+    "core/test_timer.py",
+    "core/test_purgatory.py",
+    "core/test_progress.py",
+    "core/test_deadlines.py",
+    "core/test_futures.py",
+    "aio/test_aio.py",
+    "core/test_collections.py",
+    "replay/test_local.py",
+    "durable/test_semantics.py",
 )
 
 

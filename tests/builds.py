@@ -11,63 +11,83 @@ from pathlib import Path
 
 import sojourn
 
-# Each compiled module, and the files that test it first of all.
+TESTS = Path(__file__).parent
+
+# Each compiled module, and the files in this folder that test it first of all.
 TESTS_OF = {
-    "sojourn.aio.loop": ("test_aio",),
-    "sojourn.aio.wait": ("test_aio_wait",),
-    "sojourn.clock": ("test_manual_clock",),
-    "sojourn.deadlines": ("test_deadlines",),
-    "sojourn.durable.answers": ("test_durable_operation",),
-    "sojourn.durable.machine": ("test_durable_semantics", "test_durable_simulation"),
-    "sojourn.durable.records": ("test_durable_semantics", "test_durable_faults"),
-    "sojourn.forest": ("test_forest",),
-    "sojourn.histogram": ("test_metrics",),
-    "sojourn.keys": ("test_progress",),
-    "sojourn.levels": ("test_wheel", "test_wheel_random", "test_golden"),
-    "sojourn.lock": ("test_lock",),
-    "sojourn.millis": ("test_bad_input_timer",),
-    "sojourn.operation": ("test_operation", "test_futures"),
-    "sojourn.places": ("test_deadlines", "test_progress"),
-    "sojourn.progress": ("test_progress", "test_progress_random", "test_progress_races"),
-    "sojourn.purgatory": ("test_purgatory", "test_purgatory_random", "test_races"),
-    "sojourn.replay.alarms": ("test_replay_engine", "test_replay_engine_random"),
-    "sojourn.replay.codes": ("test_replay_codes",),
-    "sojourn.replay.endings": ("test_replay_codes", "test_one_answer"),
-    "sojourn.replay.steps": ("test_replay_codes", "test_one_answer"),
-    "sojourn.replay.progress": ("test_replay_engine", "test_replay_engine_random"),
-    "sojourn.replay.texts": ("test_replay_engine",),
-    "sojourn.replay.waiting": ("test_replay_engine", "test_replay_engine_random"),
-    "sojourn.spark.fingerprints": ("test_spark_stages",),
-    "sojourn.task": ("test_timer", "test_misuse_timer"),
-    "sojourn.timer": ("test_timer", "test_reaper"),
-    "sojourn.watchers": ("test_purgatory",),
-    "sojourn.wheel": ("test_wheel", "test_wheel_random", "test_golden"),
+    "sojourn.aio.loop": ("aio/test_aio",),
+    "sojourn.aio.wait": ("aio/test_wait",),
+    "sojourn.core.clock": ("core/test_manual_clock",),
+    "sojourn.core.deadlines": ("core/test_deadlines",),
+    "sojourn.core.forest": ("core/test_forest",),
+    "sojourn.core.histogram": ("core/test_metrics",),
+    "sojourn.core.keys": ("core/test_progress",),
+    "sojourn.core.levels": ("core/test_wheel", "core/test_wheel_random", "core/test_golden"),
+    "sojourn.core.lock": ("core/test_lock",),
+    "sojourn.core.millis": ("core/test_bad_input_timer",),
+    "sojourn.core.operation": ("core/test_operation", "core/test_futures"),
+    "sojourn.core.places": ("core/test_deadlines", "core/test_progress"),
+    "sojourn.core.progress": (
+        "core/test_progress",
+        "core/test_progress_random",
+        "core/test_progress_races",
+    ),
+    "sojourn.core.purgatory": (
+        "core/test_purgatory",
+        "core/test_purgatory_random",
+        "core/test_races",
+    ),
+    "sojourn.core.task": ("core/test_timer", "core/test_misuse_timer"),
+    "sojourn.core.timer": ("core/test_timer", "core/test_reaper"),
+    "sojourn.core.watchers": ("core/test_purgatory",),
+    "sojourn.core.wheel": ("core/test_wheel", "core/test_wheel_random", "core/test_golden"),
+    "sojourn.durable.answers": ("durable/test_operation",),
+    "sojourn.durable.machine": ("durable/test_semantics", "durable/test_simulation"),
+    "sojourn.durable.records": ("durable/test_semantics", "durable/test_faults"),
+    "sojourn.replay.alarms": ("replay/test_engine", "replay/test_engine_random"),
+    "sojourn.replay.codes": ("replay/test_codes",),
+    "sojourn.replay.endings": ("replay/test_codes", "test_one_answer"),
+    "sojourn.replay.progress": ("replay/test_engine", "replay/test_engine_random"),
+    "sojourn.replay.steps": ("replay/test_codes", "test_one_answer"),
+    "sojourn.replay.texts": ("replay/test_engine",),
+    "sojourn.replay.waiting": ("replay/test_engine", "replay/test_engine_random"),
+    "sojourn.spark.fingerprints": ("spark/test_stages",),
 }
 
 # They use several of these modules together.
 TOGETHER = (
-    "test_bad_input_purgatory",
+    "core/test_bad_input_purgatory",
+    "core/test_collections",
+    "core/test_finalisers",
+    "core/test_fork",
+    "core/test_kafka_races",
+    "core/test_misuse",
+    "core/test_natural_names",
+    "core/test_no_dead_weight",
+    "core/test_purgatory_in_production",
+    "durable/test_expiries",
+    "durable/test_kill",
+    "durable/test_power",
+    "durable/test_watching",
+    "kafka/test_delayed",  # one file of Kafka's, whose requests wait in purgatories
+    "replay/test_files",
+    "replay/test_local",
+    "replay/test_rows",
+    "spark/test_stream_stages",
     "test_build",
-    "test_collections",
-    "test_durable_expiries",
-    "test_durable_kill",
-    "test_durable_power",
-    "test_durable_watching",
-    "test_finalisers",
-    "test_fork",
-    "test_kafka_delayed",  # one file of Kafka's, whose requests wait in purgatories
-    "test_kafka_races",
-    "test_misuse",
-    "test_natural_names",
-    "test_no_dead_weight",
-    "test_purgatory_in_production",
-    "test_replay_files",
-    "test_replay_local",
-    "test_replay_rows",
-    "test_spark_stream_stages",
 )
 
 BOTH_BUILDS = {*TOGETHER, *(name for names in TESTS_OF.values() for name in names)}
+
+
+def on_both_builds(path: Path) -> bool:
+    """Say whether the tests in that file run on both builds."""
+    return path.is_relative_to(TESTS) and name_of(path) in BOTH_BUILDS
+
+
+def name_of(path: Path) -> str:
+    """A file of tests as this list has it."""
+    return path.relative_to(TESTS).with_suffix("").as_posix()
 
 
 def compiled_modules() -> set[str]:

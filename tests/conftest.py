@@ -12,15 +12,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
-import builds
-import lanes
 import pytest
-import seeds
-from spark_cluster import cluster as cluster
-from spark_fixtures import java as java
-from spark_fixtures import spark as spark
 
 import sojourn
+from tests import builds, lanes, seeds
+from tests.spark.cluster import cluster as cluster
+from tests.spark.fixtures import java as java
+from tests.spark.fixtures import spark as spark
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -55,7 +53,7 @@ def pytest_runtest_makereport(
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.stem in builds.BOTH_BUILDS and lanes.lane_of(item.nodeid) not in lanes.SHARED:
+        if builds.on_both_builds(item.path) and lanes.lane_of(item.nodeid) not in lanes.SHARED:
             item.add_marker(pytest.mark.both_builds)
     items.sort(key=lambda item: lanes.rank(item.nodeid))
 

@@ -11,15 +11,15 @@ from pathlib import PurePosixPath
 # What the ids of the tests in a lane contain.
 SHARED = {
     "spark session": (
-        "test_spark_batch.py",
-        "test_spark_stream.py",
-        "test_cli_spark.py",
-        "test_history_spark.py",
+        "spark/test_batch.py",
+        "spark/test_stream.py",
+        "cli/test_spark.py",
+        "history/test_spark.py",
         "test_reading.py",
-        "test_replay_columns.py",
-        "test_spark_types.py",
-        "test_spark_workers.py",
-        "test_spark_direct.py",
+        "replay/test_columns.py",
+        "spark/test_types.py",
+        "spark/test_workers.py",
+        "spark/test_direct.py",
         "[spark ",
         " on spark]",
     ),
@@ -28,20 +28,21 @@ SHARED = {
 # They take longest, so they start first; then what is left fits around them.
 FIRST = (
     "spark session",
-    "test_spark_kafka",
-    "test_spark_stream_kill",
-    "test_spark_cluster",
-    "test_collections",
+    "spark/test_kafka",
+    "spark/test_stream_kill",
+    "spark/test_cluster",
+    "core/test_collections",
     "test_one_answer",
 )
 
 
 def lane_of(test_id: str) -> str:
-    """`tests/test_wheel.py::test_a` is in the lane test_wheel."""
+    """`tests/core/test_wheel.py::test_a` is in the lane core/test_wheel."""
     for lane, parts in SHARED.items():
         if any(part in test_id for part in parts):
             return lane
-    return PurePosixPath(test_id.split("::")[0]).stem
+    path = PurePosixPath(test_id.split("::")[0]).with_suffix("")
+    return path.as_posix().removeprefix("tests/")
 
 
 def rank(test_id: str) -> int:

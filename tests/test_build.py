@@ -8,24 +8,19 @@ import os
 import shutil
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import builds
 import pytest
 
 import sojourn
 from sojourn import TimerTask
+from tests import builds
 
 if TYPE_CHECKING:
-    from conftest import FreshPython
+    from tests.conftest import FreshPython
 
 ASKED_PURE = os.environ.get("SOJOURN_PURE", "") not in ("", "0")
-COMPILABLE = sorted(
-    path.stem
-    for path in Path(sojourn.__file__).parent.glob("*.py")
-    if path.with_suffix(".pxd").exists()
-)
+COMPILABLE = sorted(name for name in builds.compiled_modules() if name.startswith("sojourn.core."))
 
 
 def test_pure_runs_the_sources_of_every_module(fresh_python: FreshPython) -> None:
@@ -33,7 +28,7 @@ def test_pure_runs_the_sources_of_every_module(fresh_python: FreshPython) -> Non
         "import sojourn, importlib\n"
         "print(sojourn.compiled)\n"
         f"for name in {COMPILABLE}:\n"
-        "    print(importlib.import_module('sojourn.' + name).__file__.endswith('.py'))\n",
+        "    print(importlib.import_module(name).__file__.endswith('.py'))\n",
         SOJOURN_PURE="1",
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -75,11 +70,12 @@ def test_this_suite_runs_on_the_build_that_was_asked_for() -> None:
 @pytest.mark.parametrize("name", COMPILABLE)
 def test_every_module_comes_from_the_build_in_use(name: str) -> None:
     suffixes = EXTENSION_SUFFIXES if sojourn.compiled else SOURCE_SUFFIXES
-    assert str(importlib.import_module(f"sojourn.{name}").__file__).endswith(tuple(suffixes))
+    assert str(importlib.import_module(name).__file__).endswith(tuple(suffixes))
 
 
 def test_the_hot_modules_are_among_those_that_are_compiled() -> None:
-    assert {"deadlines", "levels", "millis", "task", "timer", "wheel"} <= set(COMPILABLE)
+    hot = ("deadlines", "levels", "millis", "task", "timer", "wheel")
+    assert {f"sojourn.core.{name}" for name in hot} <= set(COMPILABLE)
 
 
 @pytest.mark.skipif(not sojourn.compiled, reason="a claim about the compiled build")
@@ -94,7 +90,7 @@ def test_the_tests_of_every_compiled_module_run_on_both_builds() -> None:
 
 
 def test_the_files_that_run_on_both_builds_exist() -> None:
-    files = {path.stem for path in Path(__file__).parent.rglob("test_*.py")}
+    files = {builds.name_of(path) for path in builds.TESTS.rglob("test_*.py")}
     assert files >= builds.BOTH_BUILDS
 
 

@@ -14,8 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import sojourn
-
-ROOT = Path(__file__).parent.parent
+from tests.checkout import ROOT
 
 
 def run(module: str, *options: str) -> str:

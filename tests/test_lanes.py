@@ -8,18 +8,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-import lanes
 import pytest
 
-TESTS = Path(__file__).parent
+from tests import builds, lanes
+from tests.checkout import ROOT
 
 
 def test_a_file_is_a_lane_and_what_shares_a_session_is_one() -> None:
-    assert lanes.lane_of("tests/test_wheel.py::test_a[1]") == "test_wheel"
+    assert lanes.lane_of("tests/core/test_wheel.py::test_a[1]") == "core/test_wheel"
     shared = {
         lanes.lane_of(f"tests/{test}")
         for test in (
-            "test_spark_batch.py::test_a",
+            "spark/test_batch.py::test_a",
             "test_readme.py::test_b[README.md:3 on spark]",
             "test_one_answer.py::test_c[spark batch]",
         )
@@ -29,19 +29,19 @@ def test_a_file_is_a_lane_and_what_shares_a_session_is_one() -> None:
 
 
 def test_what_takes_longest_comes_first() -> None:
-    ids = ["tests/test_aio.py::test_a", "tests/test_spark_batch.py::test_b"]
+    ids = ["tests/aio/test_aio.py::test_a", "tests/spark/test_batch.py::test_b"]
     assert sorted(ids, key=lanes.rank) == ids[::-1]
 
 
 def test_the_lanes_named_are_those_of_files_that_exist() -> None:
-    files = {path.stem for path in TESTS.rglob("test_*.py")}
+    files = {builds.name_of(path) for path in builds.TESTS.rglob("test_*.py")}
     named = {part.removesuffix(".py") for parts in lanes.SHARED.values() for part in parts}
-    assert {name for name in {*named, *lanes.FIRST} if name.startswith("test_")} <= files
+    assert {name for name in {*named, *lanes.FIRST} if "test_" in name} <= files
 
 
 FAILING = """
 import os, random, signal
-from seeds import seed
+from tests.seeds import seed
 
 def test_fails() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -52,11 +52,10 @@ def test_fails() -> None:
 def test_a_failure_names_the_seed_of_the_run(tmp_path: Path) -> None:
     pytest.importorskip("xdist")
     (tmp_path / "test_failing.py").write_text(FAILING)
-    (tmp_path / "conftest.py").write_text("from conftest_of_sojourn import *\n")
-    (tmp_path / "conftest_of_sojourn.py").symlink_to(TESTS / "conftest.py")
+    (tmp_path / "conftest.py").write_text("from tests.conftest import *\n")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "2", tmp_path],
-        env=os.environ | {"SOJOURN_SEED": "1234567", "PYTHONPATH": str(TESTS)},
+        env=os.environ | {"SOJOURN_SEED": "1234567", "PYTHONPATH": str(ROOT)},
         cwd=tmp_path,
         # As a shell starts what runs in the background.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),

@@ -22,20 +22,21 @@ from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as parse_openmetrics,
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
-from test_metrics import FineClock
 
 from sojourn import DelayedOperation, ManualClock, Purgatory, SojournError, Timer, aio, durable
+from sojourn.core.histogram import Histogram
 from sojourn.errors import Full, OutOfRange, WrongType
-from sojourn.histogram import Histogram
 from sojourn.metrics import Collector, ServiceMetrics
+from tests.checkout import ROOT
+from tests.core.test_metrics import FineClock
 
 if TYPE_CHECKING:
-    from conftest import FreshPython
     from prometheus_client.core import Metric
 
     from sojourn.kafka import Cluster
+    from tests.conftest import FreshPython
 
-PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
+PAGE = ROOT / "docs" / "metrics.md"
 
 Labels = frozenset[tuple[str, str]]
 Series = dict[tuple[str, Labels], float]
@@ -646,7 +647,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import REGISTRY
 from sojourn import Purgatory
-from sojourn.histogram import Histogram
+from sojourn.core.histogram import Histogram
 from sojourn.metrics import Collector, ServiceMetrics
 
 reader = InMemoryMetricReader()
@@ -675,7 +676,7 @@ def test_a_package_that_is_missing_is_named_with_the_remedy(
 import sys
 sys.modules["{package}"] = None
 from sojourn import Purgatory
-from sojourn.histogram import Histogram
+from sojourn.core.histogram import Histogram
 from sojourn.metrics import Collector, ServiceMetrics
 
 purgatory = Purgatory()

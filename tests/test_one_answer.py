@@ -19,17 +19,16 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import rows_arrivals
-import rows_live
-import rows_oracle
-import rows_progress
-import spark_fixtures
-from rows_oracle import Answer, Row
-from rows_traces import Trace, random_trace
-from stream_traces import arrivals, write_arrivals
 
 import sojourn
 from sojourn import replay
+from tests.rows import arrivals as rows_arrivals
+from tests.rows import live, progress
+from tests.rows import oracle as rows_oracle
+from tests.rows.oracle import Answer, Row
+from tests.rows.traces import Trace, random_trace
+from tests.spark import fixtures
+from tests.spark.stream_traces import arrivals, write_arrivals
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def by_spark_batch(strategy: str) -> Callable[[Trace], Answer]:
     def by_strategy(trace: Trace) -> Answer:
         from sojourn.spark import resolve
 
-        session = spark_fixtures.shared_session()
+        session = fixtures.shared_session()
         operations, signals, cancels = (session.createDataFrame(table) for table in trace.tables())
         with resolve(
             operations, signals, cancels, trace.until_ms, strategy=strategy, partitions=3
@@ -103,21 +102,21 @@ def by_spark_batch(strategy: str) -> Callable[[Trace], Answer]:
 
 def by_spark_stages(trace: Trace) -> Answer:
     pytest.importorskip("pyspark")
-    import spark_stages
+    from tests.spark import stages as spark_stages
 
     return spark_stages.resolve(trace, answer_of_tables)
 
 
 def by_spark_broadcast(trace: Trace) -> Answer:
     pytest.importorskip("pyspark")
-    import spark_stages
+    from tests.spark import stages as spark_stages
 
     return spark_stages.resolve(trace, answer_of_tables, spark_stages.run_broadcast)
 
 
 def by_spark_direct(trace: Trace) -> Answer:
     pytest.importorskip("pyspark")
-    import spark_stages
+    from tests.spark import stages as spark_stages
 
     return spark_stages.resolve_direct(trace, answer_of_tables)
 
@@ -126,7 +125,7 @@ def by_spark_streaming(trace: Trace) -> Answer:
     """In five batches, shuffled within the delay, through folders of files."""
     import sojourn.spark as sp
 
-    session = spark_fixtures.shared_session()
+    session = fixtures.shared_session()
     sp.stream_settings(session)
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -197,8 +196,8 @@ ENGINES = [
     Engine("spark batch, broadcast", by_spark_batch("broadcast")),
     Engine("spark batch, shuffle", by_spark_batch("shuffle")),
     Engine("spark streaming", by_spark_streaming, tells_condition=False),
-    Engine("purgatory", rows_live.resolve, tells_condition=False),
-    Engine("progress", rows_progress.resolve, tells_condition=False),
+    Engine("purgatory", live.resolve, tells_condition=False),
+    Engine("progress", progress.resolve, tells_condition=False),
     Engine("engine", rows_arrivals.resolve, tells_condition=False),
 ]
 each_engine = pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import sojourn
+from tests.checkout import ROOT
 
-ROOT = Path(__file__).parent.parent
 NOT_PUBLISHED = (".ci/", ".github/", ".gitignore")
 
 

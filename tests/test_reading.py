@@ -231,12 +231,12 @@ def both(
 
 
 def on_spark(cases: dict[str, tuple[Any, Columns | None]]) -> dict[str, Answer]:
-    import spark_fixtures
     from pyspark.sql import functions as F
 
     from sojourn.spark.tables import read_table
+    from tests.spark import fixtures
 
-    spark = spark_fixtures.shared_session()
+    spark = fixtures.shared_session()
     frames: list[DataFrame] = [
         read_table(spark, path, "signals", columns).withColumn("case", F.lit(case))
         for case, (path, columns) in cases.items()

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from client_service import ServiceThread
 
 import sojourn
 import sojourn.aio
@@ -29,12 +28,12 @@ import sojourn.metrics
 import sojourn.replay
 import sojourn.service
 import sojourn.spark
+from tests.checkout import ROOT
+from tests.client.service import ServiceThread
 
 if TYPE_CHECKING:
     import types
     from collections.abc import Iterator
-
-ROOT = Path(__file__).parent.parent
 
 
 def blocks(name: str) -> list[Any]:

@@ -38,7 +38,7 @@ if _asked("SOJOURN_PURE"):
         raise ImportError("SOJOURN_PURE and SOJOURN_REQUIRE_COMPILED are both set; unset one")
     sys.meta_path.insert(0, _SourcesOnly)
 
-from sojourn import millis  # noqa: E402 - the first module that may be compiled
+from sojourn.core import millis  # noqa: E402 - the first module that may be compiled
 
 compiled = not str(millis.__file__).endswith(tuple(SOURCE_SUFFIXES))
 

@@ -32,10 +32,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import sojourn.aio
+from sojourn.core.histogram import Histogram
+from sojourn.core.purgatory import Purgatory
+from sojourn.core.timer import Timer
 from sojourn.errors import OutOfRange, WrongType
-from sojourn.histogram import Histogram
-from sojourn.purgatory import Purgatory
-from sojourn.timer import Timer
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, Observation
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     import sojourn.durable
+    from sojourn.core.histogram import HistogramSnapshot
     from sojourn.durable.answers import News
-    from sojourn.histogram import HistogramSnapshot
     from sojourn.kafka import Cluster
 
     Source: TypeAlias = (

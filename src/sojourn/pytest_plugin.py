@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sojourn.clock import ManualClock
+    from sojourn.core.clock import ManualClock
     from sojourn.kafka import Cluster
     from sojourn.kafka.faults import Faults
 
@@ -24,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def manual_clock() -> ManualClock:
     """A clock that moves only when told to: `manual_clock.advance(50)` runs what falls due."""
-    from sojourn.clock import ManualClock
+    from sojourn.core.clock import ManualClock
 
     return ManualClock()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from sojourn._alike import already_initialised, not_copied, not_initialised
+from sojourn.core.alike import already_initialised, not_copied, not_initialised
 
 Self = TypeVar("Self", bound="Face")
 

@@ -21,8 +21,8 @@ else:
     from threading import get_ident
 
 if TYPE_CHECKING:
-    from sojourn.clock import Driver
-    from sojourn.timer import Timer
+    from sojourn.core.clock import Driver
+    from sojourn.core.timer import Timer
 
 
 _NOTHING_MS = 2**63 - 1  # what the timer says when nothing waits

@@ -7,18 +7,18 @@ import weakref
 from collections.abc import Callable, Coroutine, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-import sojourn.purgatory
+import sojourn.core.purgatory
 from sojourn.aio.face import Face, NotYet
 from sojourn.aio.loop import LoopThread
 from sojourn.aio.timer import Timer
 from sojourn.aio.wait import Home, checked_signals, new_wait
+from sojourn.core.keys import as_key
+from sojourn.core.operation import DelayedOperation
+from sojourn.core.purgatory import as_list
 from sojourn.errors import Cancelled, Closed, WrongThread, WrongType
-from sojourn.keys import as_key
-from sojourn.operation import DelayedOperation
-from sojourn.purgatory import as_list
 
 if TYPE_CHECKING:
-    from sojourn.purgatory import PurgatoryMetrics
+    from sojourn.core.purgatory import PurgatoryMetrics
 
 Value = TypeVar("Value")
 _ALL: Any = object()  # in place of a key
@@ -67,7 +67,7 @@ class Purgatory(Face):
             raise WrongThread("the timer belongs to another event loop; make one on this loop")
         self._sj_timer = owned if timer is None else timer
         self._sj_owns_timer = timer is None
-        self._sj_core = sojourn.purgatory.Purgatory(
+        self._sj_core = sojourn.core.purgatory.Purgatory(
             name,
             self._sj_timer._sj_core,
             max_waiting=max_waiting,

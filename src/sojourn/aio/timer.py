@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import sojourn.timer
+import sojourn.core.timer
 from sojourn.aio.face import Face
 from sojourn.aio.loop import LoopClock, LoopThread
 from sojourn.aio.wait import as_ms
 
 if TYPE_CHECKING:
-    from sojourn.task import TimerTask
-    from sojourn.wheel import WheelSnapshot
+    from sojourn.core.task import TimerTask
+    from sojourn.core.wheel import WheelSnapshot
 
 
 class Timer(Face):
@@ -24,7 +24,7 @@ class Timer(Face):
     def __init__(self, *, tick_ms: int = 1, wheel_size: int = 20, name: str = "timer") -> None:
         self._sj_check_new()
         loop = LoopThread("aio.Timer()")
-        self._sj_core = sojourn.timer.Timer(
+        self._sj_core = sojourn.core.timer.Timer(
             LoopClock(loop), tick_ms=tick_ms, wheel_size=wheel_size, name=name
         )
         self._sj_loop = loop

@@ -1,7 +1,7 @@
 cimport cython
 
 from sojourn.aio.loop cimport LoopThread
-from sojourn.operation cimport DelayedOperation
+from sojourn.core.operation cimport DelayedOperation
 
 cdef int NEW
 cdef int WAITING

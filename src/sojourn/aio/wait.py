@@ -37,34 +37,34 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
 from types import AsyncGeneratorType, BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
-from sojourn._alike import not_initialised, start_out
 from sojourn._log import shown
+from sojourn.core.alike import not_initialised, start_out
 from sojourn.errors import AlreadyWaiting, Cancelled, OutOfRange, WrongType
 
 if cython.compiled:
     from cython.cimports.cpython.exc import PyErr_SetObject
     from cython.cimports.cpython.ref import Py_REFCNT
-    from cython.cimports.sojourn._collector import (
+    from cython.cimports.sojourn.aio.loop import LoopThread
+    from cython.cimports.sojourn.core.collector import (
         PyObject_GC_IsTracked,
         PyObject_GC_Track,
         PyObject_GC_UnTrack,
     )
-    from cython.cimports.sojourn.aio.loop import LoopThread
-    from cython.cimports.sojourn.millis import checked_ms
-    from cython.cimports.sojourn.operation import CANCELLED, COMPLETED, DelayedOperation
-    from cython.cimports.sojourn.progress import checked_requires
-    from cython.cimports.sojourn.task import OVERRIDDEN
+    from cython.cimports.sojourn.core.millis import checked_ms
+    from cython.cimports.sojourn.core.operation import CANCELLED, COMPLETED, DelayedOperation
+    from cython.cimports.sojourn.core.progress import checked_requires
+    from cython.cimports.sojourn.core.task import OVERRIDDEN
 else:
     from sojourn.aio.loop import LoopThread
-    from sojourn.millis import checked_ms
-    from sojourn.operation import CANCELLED, COMPLETED, DelayedOperation
-    from sojourn.progress import checked_requires
-    from sojourn.task import OVERRIDDEN
+    from sojourn.core.millis import checked_ms
+    from sojourn.core.operation import CANCELLED, COMPLETED, DelayedOperation
+    from sojourn.core.progress import checked_requires
+    from sojourn.core.task import OVERRIDDEN
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from sojourn.purgatory import Purgatory
+    from sojourn.core.purgatory import Purgatory
 
 # How far it has come.
 NEW = 0

@@ -156,7 +156,7 @@ def add_parser(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from sojourn.clock import ManualClock
+    from sojourn.core.clock import ManualClock
     from sojourn.kafka import Cluster
     from sojourn.kafka.control import Control
 

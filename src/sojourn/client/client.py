@@ -13,11 +13,11 @@ from sojourn.client.address import Address
 from sojourn.client.calls import Call, NoReply, Pause, Reply, Retries, Steps, T
 from sojourn.client.pool import Pool
 from sojourn.client.verbs import Verbs, last_number, only
+from sojourn.core.millis import checked_count
 from sojourn.durable import Answer, Operation
 from sojourn.durable.purgatory import checked_after
 from sojourn.durable.records import LONGEST_MS, checked_name
 from sojourn.errors import Closed
-from sojourn.millis import checked_count
 
 
 class Client:

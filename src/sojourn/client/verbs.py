@@ -21,12 +21,12 @@ from sojourn._log import log
 from sojourn.client import wire
 from sojourn.client.address import Address
 from sojourn.client.calls import Call, NoReply, Pause, Reply, Retries, Steps
+from sojourn.core.millis import checked_count
 from sojourn.durable import Answer, Operation
 from sojourn.durable.answers import REFUSED, WAITING
 from sojourn.durable.purgatory import checked_after, checked_limit
 from sojourn.durable.records import LONGEST_MS, checked_id, checked_name, checked_signal
 from sojourn.errors import Full, NotWritten, OutOfRange, SojournError, Unreachable
-from sojourn.millis import checked_count
 
 ROWS_MOST = 1_000
 BYTES_MOST = 1 << 20  # of a request with more than one row

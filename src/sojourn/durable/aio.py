@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any
 
+from sojourn.core.millis import checked_count
 from sojourn.durable.answers import Answer, Operation
 from sojourn.durable.payloads import Payload
 from sojourn.durable.purgatory import (
@@ -20,7 +21,6 @@ from sojourn.durable.purgatory import (
 from sojourn.durable.records import LONGEST_MS, checked_id, checked_signal, checked_submission
 from sojourn.durable.shell import Request
 from sojourn.errors import SojournError, WrongType
-from sojourn.millis import checked_count
 
 
 class AsyncPurgatory:

@@ -2,7 +2,7 @@ cimport cython
 
 from sojourn.durable.answers cimport Operation
 from sojourn.durable.records cimport Submission
-from sojourn.forest cimport Forest
+from sojourn.core.forest cimport Forest
 
 cdef int _HELD
 cdef long long _SLOT

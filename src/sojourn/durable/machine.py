@@ -20,8 +20,8 @@ What happens within a batch, at time t, happens in this order, as for rows of on
 others can do nothing but expire, and the next batches take them.
 
 An operation has a place for each of its requirements. While the requirement does not hold, the
-place stands in its key's tree, ordered by offset (forest.py); a plan walks the trees of the keys
-that move up to where they move, and looks at nothing else.
+place stands in its key's tree, ordered by offset (core/forest.py); a plan walks the trees of the
+keys that move up to where they move, and looks at nothing else.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from heapq import nlargest
 from itertools import islice
 from typing import Any
 
-from sojourn.deadlines import DeadlineWheel
+from sojourn.core.deadlines import DeadlineWheel
 from sojourn.durable.answers import (
     ACCEPTED,
     CANCELLED,
@@ -63,17 +63,17 @@ if cython.compiled:
     from cython.cimports.cpython.tuple import PyTuple_SET_ITEM
     from cython.cimports.cpython.type import PyType_GenericAlloc
     from cython.cimports.libc.string import memcpy
-    from cython.cimports.sojourn._collector import PyObject_GC_UnTrack
+    from cython.cimports.sojourn.core.collector import PyObject_GC_UnTrack
+    from cython.cimports.sojourn.core.forest import Forest
+    from cython.cimports.sojourn.core.places import numbers
     from cython.cimports.sojourn.durable._bytes import put
     from cython.cimports.sojourn.durable.answers import new_operation
     from cython.cimports.sojourn.durable.records import Submission, is_same, read_submission
-    from cython.cimports.sojourn.forest import Forest
-    from cython.cimports.sojourn.places import numbers
 else:
+    from sojourn.core.forest import Forest
+    from sojourn.core.places import numbers
     from sojourn.durable.answers import new_operation
     from sojourn.durable.records import Submission, is_same, read_submission
-    from sojourn.forest import Forest
-    from sojourn.places import numbers
 
 _HELD = -1  # in place of a parent: the requirement holds, the place is in no tree
 _SLOT = 2**32 - 1  # of a handle

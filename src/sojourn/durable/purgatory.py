@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
-from sojourn.clock import ManualClock, SystemClock
+from sojourn.core.clock import ManualClock, SystemClock
+from sojourn.core.millis import checked_count
 from sojourn.durable.answers import REFUSED, Answer, JournalBatch, News, Operation
 from sojourn.durable.claim import claim
 from sojourn.durable.machine import Machine
@@ -28,7 +29,6 @@ from sojourn.durable.shell import Question, Request, Shell
 from sojourn.durable.store import Connect, Store, connect
 from sojourn.durable.writer import Writer
 from sojourn.errors import Closed, Forked, Missed, SojournError, WrongType
-from sojourn.millis import checked_count
 
 WEEK_MS = 7 * 86_400_000
 _MOST = 2**62

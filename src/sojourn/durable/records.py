@@ -26,7 +26,7 @@ if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
     from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
     from cython.cimports.libc.string import memcpy
-    from cython.cimports.sojourn._collector import PyObject_GC_UnTrack
+    from cython.cimports.sojourn.core.collector import PyObject_GC_UnTrack
     from cython.cimports.sojourn.durable._bytes import get, put
 
 TEXT_BYTES_MAX = 1024  # of an id, a key, a class or a subscription's name

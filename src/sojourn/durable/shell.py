@@ -30,7 +30,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
 
 from sojourn._log import log
-from sojourn.clock import Driven
+from sojourn.core.clock import Driven
 from sojourn.durable.answers import Answer, News, Operation
 from sojourn.durable.machine import Batch, Machine, Plan
 from sojourn.durable.records import Submission

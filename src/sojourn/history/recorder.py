@@ -22,13 +22,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from sojourn._log import log
+from sojourn.core.millis import checked_count
 from sojourn.durable.claim import claim
 from sojourn.errors import BadFile, Closed, Missed, OutOfRange
 from sojourn.history.chapter import Chapter, Limits
 from sojourn.history.folder import Folder
 from sojourn.history.hours import hour_of
 from sojourn.history.tables import JournalBatch, Rows
-from sojourn.millis import checked_count
 
 _ROWS_AT_ONCE = 2_000  # from the journal, about: others who read the file wait meanwhile
 _BATCHES_AT_ONCE = 100

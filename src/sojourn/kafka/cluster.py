@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from sojourn.clock import ManualClock, SystemClock
+from sojourn.core.clock import ManualClock, SystemClock
+from sojourn.core.millis import checked_count
+from sojourn.core.timer import Timer
 from sojourn.errors import Closed, OutOfRange, TimedOut, WrongType
 from sojourn.kafka.agenda import Agenda
 from sojourn.kafka.apis.registry import handlers
@@ -43,11 +45,9 @@ from sojourn.kafka.security.security import Security
 from sojourn.kafka.topic import name_error
 from sojourn.kafka.transactions import TransactionCoordinator
 from sojourn.kafka.wire import ErrorCode
-from sojourn.millis import checked_count
-from sojourn.timer import Timer
 
 if TYPE_CHECKING:
-    from sojourn.clock import Clock
+    from sojourn.core.clock import Clock
     from sojourn.kafka.replica_fetcher import ReplicaFetcher
     from sojourn.kafka.security.sasl import Users
     from sojourn.kafka.topic import Topic

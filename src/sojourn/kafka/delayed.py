@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sojourn.operation import DelayedOperation
+from sojourn.core.operation import DelayedOperation
 
 if TYPE_CHECKING:
     from sojourn.kafka.agenda import Agenda

@@ -21,8 +21,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sojourn.core.purgatory import Purgatory
     from sojourn.kafka.wire import ErrorCode
-    from sojourn.purgatory import Purgatory
 
 _BEYOND_ALL = 2**63 - 1
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sojourn.purgatory import Purgatory
+from sojourn.core.purgatory import Purgatory
 
 if TYPE_CHECKING:
-    from sojourn.timer import Timer
+    from sojourn.core.timer import Timer
 
 # Each leadership has its key, and there is no end of elections. An idle key is of no use to anybody
 # (leadership.py); a minute keeps the keys of partitions that are in use.

@@ -20,10 +20,10 @@ from sojourn.kafka.fetch.reader import FetchPartition, ReadResult
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
+    from sojourn.core.task import TimerTask
     from sojourn.kafka.cluster import Cluster
     from sojourn.kafka.fetch.fetch import DelayedFetch
     from sojourn.kafka.partition import Partition
-    from sojourn.task import TimerTask
 
 # Long, since every change ends the wait: a clock moved by a day should not cause a day of fetches.
 _MAX_WAIT_MS = 300_000

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.deadlines import DeadlineWheel
+from sojourn.core.deadlines import DeadlineWheel
 from sojourn.replay.slab import grown, integers, slab
 
 if cython.compiled:
-    from cython.cimports.sojourn.millis import LIMIT_MS
+    from cython.cimports.sojourn.core.millis import LIMIT_MS
 else:
-    from sojourn.millis import LIMIT_MS
+    from sojourn.core.millis import LIMIT_MS
 
 _NONE = -1
 _SLOT = 2**32 - 1

@@ -1,7 +1,7 @@
 cimport cython
 
 from sojourn.replay.alarms cimport Alarms
-from sojourn.forest cimport Forest
+from sojourn.core.forest cimport Forest
 from sojourn.replay.texts cimport Names, Texts
 
 

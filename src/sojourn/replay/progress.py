@@ -43,11 +43,11 @@ from sojourn.replay import journal
 from sojourn.replay.slab import grown, in_order, integers, slab, text_parts
 
 if cython.compiled:
-    from cython.cimports.sojourn.forest import Forest
+    from cython.cimports.sojourn.core.forest import Forest
     from cython.cimports.sojourn.replay.alarms import Alarms
     from cython.cimports.sojourn.replay.texts import Names, Texts
 else:
-    from sojourn.forest import Forest
+    from sojourn.core.forest import Forest
     from sojourn.replay.alarms import Alarms
     from sojourn.replay.texts import Names, Texts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sojourn.histogram import Histogram
+from sojourn.core.histogram import Histogram
 from sojourn.metrics import Collector, ServiceMetrics
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from sojourn.histogram import Histogram, HistogramSnapshot
+from sojourn.core.histogram import Histogram, HistogramSnapshot
 
 SLICE_MS = 10_000
 SLICES = 30

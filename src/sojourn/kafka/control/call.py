@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from sojourn.errors import OutOfRange
 
 if TYPE_CHECKING:
+    from sojourn.core.purgatory import Purgatory
     from sojourn.kafka.broker import Broker
     from sojourn.kafka.control.router import ControlApi
     from sojourn.kafka.faults.faults import Fault
     from sojourn.kafka.groups.group import Group
     from sojourn.kafka.partition import Partition
     from sojourn.kafka.topic import Topic
-    from sojourn.purgatory import Purgatory
 
 _WAIT_MS = 10_000
 _WAIT_MS_MOST = 60_000

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sojourn.clock import ManualClock
+from sojourn.core.clock import ManualClock
 from sojourn.errors import WrongType
 from sojourn.kafka.control.call import Call, ControlError
 from sojourn.kafka.control.record_json import as_json, of_json
 
 if TYPE_CHECKING:
+    from sojourn.core.purgatory import Purgatory
     from sojourn.kafka.broker import Broker
     from sojourn.kafka.faults.faults import Fault
     from sojourn.kafka.groups.group import Group
     from sojourn.kafka.security.security import Security
     from sojourn.kafka.topic import Topic
-    from sojourn.purgatory import Purgatory
 
 # The cluster, its brokers and its clock.
 

@@ -23,13 +23,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sojourn.core.millis import checked_count
 from sojourn.errors import OutOfRange, WrongType
 from sojourn.kafka import wire
 from sojourn.kafka.apis.error_answers import PARTITION, TOPIC, Named, can_name, can_say_error
 from sojourn.kafka.faults.faulted_request import FaultedRequest
 from sojourn.kafka.security.tls import checked_flaw
 from sojourn.kafka.wire import ErrorCode
-from sojourn.millis import checked_count
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker

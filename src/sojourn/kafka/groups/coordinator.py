@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from sojourn.core.purgatory import Purgatory
 from sojourn.kafka.agenda import Agenda
 from sojourn.kafka.groups.config import GroupConfig
 from sojourn.kafka.groups.group import Group, State
@@ -34,7 +35,6 @@ from sojourn.kafka.groups.messages import (
 from sojourn.kafka.groups.rebalancer import Rebalancer
 from sojourn.kafka.groups.store import GroupStore
 from sojourn.kafka.wire import ErrorCode
-from sojourn.purgatory import Purgatory
 
 
 class GroupCoordinator:

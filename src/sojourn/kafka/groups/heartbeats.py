@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sojourn.core.purgatory import Purgatory
 from sojourn.kafka.delayed import DelayedRequest
 from sojourn.kafka.groups.group import Group, State
 from sojourn.kafka.groups.member import Member
-from sojourn.purgatory import Purgatory
 
 if TYPE_CHECKING:
     from sojourn.kafka.groups.coordinator import GroupCoordinator

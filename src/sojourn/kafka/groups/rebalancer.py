@@ -13,6 +13,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sojourn.core.purgatory import Purgatory
 from sojourn.kafka.groups.delayed_join import DelayedJoin, DelayedSync, InitialDelayedJoin
 from sojourn.kafka.groups.group import Group, State
 from sojourn.kafka.groups.member import Member
@@ -26,7 +27,6 @@ from sojourn.kafka.groups.messages import (
     SyncReply,
 )
 from sojourn.kafka.wire import ErrorCode
-from sojourn.purgatory import Purgatory
 
 if TYPE_CHECKING:
     from sojourn.kafka.groups.config import GroupConfig

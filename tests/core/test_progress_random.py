@@ -1,0 +1,151 @@
+"""Random programs: waiting for progress against a naive model, and one build against the other."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import sojourn
+from tests.core import naive_progress
+from tests.core.naive_progress import (
+    KEYS,
+    LEAST,
+    MOST,
+    Program,
+    RealRun,
+    Spec,
+    first_difference,
+    random_program,
+)
+from tests.core.random_runs import FREE, SHARED, UNIQUE, Step, printed
+from tests.seeds import seed
+
+STEPS = 250
+
+
+# Programs raise on purpose, thousands of times; other tests look at the log.
+pytestmark = pytest.mark.usefixtures("quiet_log")
+
+
+def _compare(programs: int, steps: int) -> None:
+    for number in range(seed(), seed() + programs):
+        for kind in (SHARED, UNIQUE):
+            difference = first_difference(random_program(number, kind, steps))
+            assert difference is None, f"program {number}, {kind}\n{difference}"
+
+
+def test_thirty_thousand_random_steps_go_as_in_the_naive_model() -> None:
+    _compare(programs=60, steps=STEPS)
+
+
+@pytest.mark.nightly
+def test_two_million_random_steps_go_as_in_the_naive_model() -> None:
+    _compare(programs=4000, steps=STEPS)
+
+
+def test_random_programs_come_to_every_ending() -> None:
+    """Else the comparison above would compare nothing much."""
+    endings = dict.fromkeys(("completed", "expired", "cancelled", "errors", "refused"), 0)
+    seen = dict.fromkeys(("AlreadyWaiting", "Closed", "Full", "-> True", "-> (None, ["), 0)
+    for number in range(15):
+        for kind in (SHARED, UNIQUE):
+            run = RealRun(random_program(number, kind, STEPS))
+            log = run.whole()
+            for ending, total in zip(endings, run.totals(), strict=False):
+                endings[ending] += total
+            for what in seen:
+                seen[what] += sum(what in line for line in log)
+    assert min(endings.values()) > 50, endings
+    assert min(seen.values()) > 50, seen
+
+
+# Small programs, which shrink.
+
+
+def _steps(operations: int, reacting: bool) -> st.SearchStrategy[Step]:
+    numbers = st.tuples(
+        st.sampled_from(["submit", "submit", "cancel", "force"]), st.integers(0, operations - 1)
+    )
+    pairs = st.tuples(st.integers(0, 1), _offsets())
+    signals = st.tuples(st.just("signal"), pairs)
+    keys = st.tuples(st.sampled_from(["cancel_key", "look"]), st.integers(0, 1))
+    if reacting:
+        return st.one_of(numbers, signals, keys)
+    many = st.tuples(st.just("submit_many"), st.lists(st.integers(0, operations - 1), max_size=3))
+    advances = st.tuples(st.just("advance"), st.sampled_from([0, 1, 2, 19, 20, 21, 400]))
+    close: st.SearchStrategy[Step] = st.just(("close", None))
+    return st.one_of(numbers, signals, keys, many, advances, close)
+
+
+def _offsets() -> st.SearchStrategy[int]:
+    return st.one_of(st.integers(-1, 3), st.sampled_from([LEAST, MOST]))
+
+
+@st.composite
+def _programs(draw: st.DrawFn) -> Program:
+    operations = 4
+    kind = draw(st.sampled_from([SHARED, UNIQUE]))
+    specs = []
+    for _ in range(operations):
+        pairs = st.lists(st.tuples(st.integers(0, 1), _offsets()), min_size=1, max_size=6)
+        requires = tuple(draw(pairs))
+        reactions: tuple[Step, ...] = ()
+        if kind == UNIQUE:
+            reactions = tuple(draw(st.lists(_steps(operations, True), max_size=2)))
+        specs.append(
+            Spec(
+                timeout_ms=draw(st.sampled_from([-1, 0, 1, 2, 19, 20, 21, 400])),
+                requires=requires,
+                needed=draw(st.one_of(st.none(), st.integers(1, len(requires)))),
+                raises=draw(st.sampled_from(["", "", "on_complete", "on_expiration"])),
+                with_future=draw(st.booleans()),
+                reactions=reactions,
+            )
+        )
+    return Program(
+        kind,
+        draw(st.sampled_from([1, 3, 20])),
+        draw(st.sampled_from([None, 1, 2])),
+        draw(st.sampled_from([None, 0, 19])),
+        draw(st.booleans()),
+        tuple(specs),
+        tuple(draw(st.lists(_steps(operations, False), max_size=25))),
+    )
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+@given(_programs())
+def test_small_random_programs_go_as_in_the_naive_model(program: Program) -> None:
+    difference = first_difference(program)
+    assert difference is None, difference
+
+
+# One build against the other.
+
+
+def test_the_compiled_build_does_what_the_interpreted_one_does() -> None:
+    if not sojourn.compiled:
+        pytest.skip("not compiled here, or SOJOURN_PURE is set: the compiled run compares the two")
+    compiled, interpreted = (
+        printed(naive_progress.__name__, seed(), 60, STEPS, pure=pure) for pure in (False, True)
+    )
+    assert len(compiled.splitlines()) > 60 * STEPS
+    assert compiled == interpreted
+
+
+def test_the_same_program_goes_the_same_way_twice() -> None:
+    """Also where deadlines coincide: the order within a tick depends on nothing but the program."""
+    for number in range(10):
+        program = random_program(number, FREE, STEPS)
+        assert RealRun(program).whole() == RealRun(program).whole()
+
+
+def test_equal_keys_are_one_key_whatever_their_objects() -> None:
+    """Programs make their keys anew each time: that must be what they think it is."""
+    for make in KEYS:
+        assert make() == make()
+        assert hash(make()) == hash(make())
+    assert len({make() for make in KEYS}) == len(KEYS)

@@ -1,0 +1,512 @@
+"""The timing wheel: the worked cases as they are drawn, and what holds at every moment."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import weakref
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+import sojourn
+from sojourn import TimerTask, TimingWheel
+from sojourn.core.guard import GUARD
+from sojourn.errors import AlreadyWaiting, Reentered
+from tests.checkout import ROOT
+from tests.core.models import corners
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CENTURY_MS = 3_155_760_000_000
+
+
+def tasks_at(wheel: TimingWheel, *expirations_ms: int) -> list[TimerTask]:
+    """Put in a task for each time."""
+    tasks = [TimerTask(0) for _ in expirations_ms]
+    for task, expiration_ms in zip(tasks, expirations_ms, strict=True):
+        assert wheel.add(task, expiration_ms)
+    return tasks
+
+
+class Drawn(NamedTuple):
+    """A bucket in use, as one would draw it: its level, its span, the times in it."""
+
+    level: int
+    first_ms: int
+    end_ms: int
+    holds: list[int | None]
+
+
+def drawing(wheel: TimingWheel) -> list[Drawn]:
+    return [
+        Drawn(
+            number,
+            bucket.expiration_ms,
+            bucket.expiration_ms + level.tick_ms,
+            [task.expiration_ms for task in bucket.tasks],
+        )
+        for number, level in enumerate(wheel.snapshot().levels)
+        for bucket in level.buckets
+    ]
+
+
+# The worked cases.
+
+
+def test_237_from_0_lands_on_level_1_in_the_bucket_that_expires_at_220() -> None:
+    wheel = TimingWheel()
+    tasks_at(wheel, 237)
+    assert drawing(wheel) == [Drawn(1, 220, 240, [237])]
+    assert wheel.snapshot().levels[1].buckets[0].index == 11
+    assert wheel.next_expiration_ms == 220
+
+
+def test_a_delay_of_450_moves_down_twice_and_is_due_at_450() -> None:
+    wheel = TimingWheel()
+    [task] = tasks_at(wheel, 450)
+    assert drawing(wheel) == [Drawn(2, 400, 800, [450])]
+    assert wheel.advance(399) == []
+    assert drawing(wheel) == [Drawn(2, 400, 800, [450])]
+    assert wheel.advance(400) == []
+    assert drawing(wheel) == [Drawn(1, 440, 460, [450])]
+    assert wheel.advance(440) == []
+    assert drawing(wheel) == [Drawn(0, 450, 451, [450])]
+    assert wheel.advance(449) == []
+    assert wheel.advance(450) == [task]
+    assert drawing(wheel) == []
+
+
+def test_delays_18_and_123_lie_on_levels_0_and_1() -> None:
+    wheel = TimingWheel()
+    tasks_at(wheel, 18, 123)
+    assert drawing(wheel) == [Drawn(0, 18, 19, [18]), Drawn(1, 120, 140, [123])]
+    assert wheel.snapshot().levels[0].buckets[0].index == 18
+
+
+def test_six_tasks_on_a_wheel_of_three_fall_as_the_drawing_shows() -> None:
+    wheel = TimingWheel(tick_ms=1, wheel_size=3)
+    at_1, at_17, at_3, at_5, at_9, at_14 = tasks_at(wheel, 1, 17, 3, 5, 9, 14)
+    assert drawing(wheel) == [
+        Drawn(0, 1, 2, [1]),
+        Drawn(1, 3, 6, [3, 5]),
+        Drawn(2, 9, 18, [17, 9, 14]),
+    ]
+    assert wheel.advance(1) == [at_1]
+    assert wheel.advance(3) == [at_3]
+    assert drawing(wheel) == [Drawn(0, 5, 6, [5]), Drawn(2, 9, 18, [17, 9, 14])]
+    assert wheel.advance(5) == [at_5]
+    assert wheel.advance(9) == [at_9]
+    assert drawing(wheel) == [Drawn(1, 12, 15, [14]), Drawn(1, 15, 18, [17])]
+    assert wheel.advance(14) == [at_14]
+    assert wheel.advance(17) == [at_17]
+
+
+def test_with_tick_20_the_time_123_floors_to_120() -> None:
+    assert TimingWheel(tick_ms=20, start_ms=123).snapshot().levels[0].current_ms == 120
+    assert TimingWheel(tick_ms=20, start_ms=-123).snapshot().levels[0].current_ms == -140
+
+
+def test_four_levels_hold_anything_below_160_seconds() -> None:
+    wheel = TimingWheel()
+    tasks_at(wheel, 159_999)
+    assert [level.interval_ms for level in wheel.snapshot().levels] == [20, 400, 8_000, 160_000]
+    tasks_at(wheel, 160_000)
+    assert len(wheel.snapshot().levels) == 5
+
+
+# Adding, cancelling, moving.
+
+
+def test_a_level_is_made_only_when_it_is_needed() -> None:
+    wheel = TimingWheel()
+    assert len(wheel.snapshot().levels) == 1
+    tasks_at(wheel, 19)
+    assert len(wheel.snapshot().levels) == 1
+    tasks_at(wheel, 20)
+    assert len(wheel.snapshot().levels) == 2
+
+
+def test_an_overflow_level_starts_at_the_time_of_the_level_below() -> None:
+    wheel = TimingWheel(start_ms=1_234)
+    tasks_at(wheel, 1_300)
+    assert [level.current_ms for level in wheel.snapshot().levels] == [1_234, 1_220]
+
+
+def test_what_is_due_already_is_not_added() -> None:
+    wheel = TimingWheel(tick_ms=20, start_ms=123)
+    task = TimerTask(0)
+    assert not wheel.add(task, 139)
+    assert not wheel.add(task, -(10**15))
+    assert len(wheel) == 0
+    assert task.expiration_ms is None
+    assert wheel.add(task, 140)
+
+
+def test_adding_a_waiting_task_moves_it() -> None:
+    wheel = TimingWheel()
+    [task] = tasks_at(wheel, 5)
+    assert wheel.add(task, 237)
+    assert len(wheel) == 1
+    assert wheel.advance(100) == []
+    assert wheel.add(task, 150)
+    assert wheel.advance(150) == [task]
+    assert wheel.advance(1_000) == []
+
+
+def test_moving_a_waiting_task_to_a_time_that_has_passed_takes_it_out() -> None:
+    wheel = TimingWheel(start_ms=10)
+    [task] = tasks_at(wheel, 50)
+    assert not wheel.add(task, 5)
+    assert len(wheel) == 0
+    assert wheel.advance(1_000) == []
+
+
+def test_a_cancelled_task_is_never_due() -> None:
+    wheel = TimingWheel()
+    first, second = tasks_at(wheel, 5, 5)
+    assert first.cancel()
+    assert len(wheel) == 1
+    assert wheel.advance(10) == [second]
+
+
+def test_cancel_says_true_once() -> None:
+    wheel = TimingWheel()
+    [task] = tasks_at(wheel, 5)
+    assert [task.cancel(), task.cancel()] == [True, False]
+
+
+def test_a_task_that_waits_nowhere_cannot_be_cancelled() -> None:
+    wheel = TimingWheel()
+    [due] = tasks_at(wheel, 5)
+    wheel.advance(5)
+    assert not due.cancel()
+    assert not TimerTask(5).cancel()
+
+
+def test_a_task_may_be_added_again_after_it_was_due_or_cancelled() -> None:
+    wheel = TimingWheel()
+    [task] = tasks_at(wheel, 5)
+    assert wheel.advance(5) == [task]
+    assert wheel.add(task, 10)
+    assert task.cancel()
+    assert wheel.add(task, 11)
+    assert wheel.advance(11) == [task]
+
+
+def test_a_task_of_another_wheel_is_refused_and_stays_there() -> None:
+    first, second = TimingWheel(), TimingWheel()
+    [task] = tasks_at(first, 5)
+    with pytest.raises(AlreadyWaiting, match="cancel it there first"):
+        second.add(task, 7)
+    assert (len(first), len(second), task.expiration_ms) == (1, 0, 5)
+    assert first.advance(5) == [task]
+    assert second.add(task, 7)
+
+
+def test_clear_cancels_everything_and_counts_it() -> None:
+    wheel = TimingWheel()
+    tasks = tasks_at(wheel, 5, 237, 10**9)
+    assert wheel.clear() == 3
+    assert len(wheel) == 0
+    assert wheel.next_expiration_ms is None
+    assert not any(task.cancel() for task in tasks)
+    assert wheel.advance(10**10) == []
+
+
+# Time.
+
+
+def test_time_never_moves_back() -> None:
+    wheel = TimingWheel()
+    first, second = tasks_at(wheel, 50, 60)
+    assert wheel.advance(50) == [first]
+    assert wheel.advance(10) == []
+    assert wheel.snapshot().levels[0].current_ms == 50
+    assert not wheel.add(TimerTask(0), 50)
+    assert wheel.advance(60) == [second]
+
+
+def test_the_wheel_says_when_its_next_bucket_expires() -> None:
+    wheel = TimingWheel()
+    assert wheel.next_expiration_ms is None
+    later, sooner = tasks_at(wheel, 237, 7)
+    assert wheel.next_expiration_ms == 7
+    sooner.cancel()
+    assert wheel.next_expiration_ms == 220
+    later.cancel()
+    assert wheel.next_expiration_ms is None
+
+
+def test_an_empty_advance_changes_nothing() -> None:
+    wheel = TimingWheel()
+    before = wheel.snapshot()
+    assert wheel.advance(10**12) == []
+    assert wheel.snapshot() == before
+
+
+def test_earlier_ticks_are_due_before_later_ones_whatever_their_level() -> None:
+    wheel = TimingWheel(tick_ms=1, wheel_size=3)
+    times_ms = list(range(1, 200))
+    Random(3).shuffle(times_ms)
+    for at_ms in times_ms:
+        wheel.add(TimerTask(at_ms), at_ms)
+    assert [task.delay_ms for task in wheel.advance(200)] == sorted(times_ms)
+
+
+def test_centuries_are_waited_for_to_the_millisecond() -> None:
+    wheel = TimingWheel()
+    [task] = tasks_at(wheel, 500 * CENTURY_MS)
+    assert wheel.advance(500 * CENTURY_MS - 1) == []
+    assert wheel.advance(500 * CENTURY_MS) == [task]
+
+
+@pytest.mark.parametrize(("size", "programs"), [(2, 60), (3, 60), (20, 60), (2**20, 10)])
+def test_programs_at_the_ends_of_all_time_do_what_the_naive_wheel_does(
+    size: int, programs: int
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", corners.__name__, str(size), str(programs)],
+        cwd=ROOT,
+        env=os.environ | ({} if sojourn.compiled else {"SOJOURN_PURE": "1"}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# No dead weight. No collector is needed but where a test calls it.
+
+
+class Owner:
+    """Something whose method is a callback: it must not outlive the need for it."""
+
+    def __init__(self) -> None:
+        self.task: TimerTask | None = None
+
+    def called(self) -> None: ...
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def owned_task(wheel: TimingWheel, expiration_ms: int) -> tuple[TimerTask, weakref.ref[Owner]]:
+    owner = Owner()
+    task = TimerTask(0, owner.called)
+    wheel.add(task, expiration_ms)
+    return task, weakref.ref(owner)
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(lambda wheel, task: task.cancel(), id="cancel"),
+        pytest.param(lambda wheel, task: wheel.clear(), id="clear"),
+        pytest.param(lambda wheel, task: [due.run() for due in wheel.advance(50)], id="run"),
+    ],
+)
+def test_an_ended_task_lets_go_of_its_callback_though_we_hold_the_task(
+    end: Callable[[TimingWheel, TimerTask], object],
+) -> None:
+    wheel = TimingWheel()
+    task, owner = owned_task(wheel, 50)
+    assert owner() is not None
+    end(wheel, task)
+    assert owner() is None
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_cancelled_task_in_a_circle_with_its_owner_is_freed() -> None:
+    wheel = TimingWheel()
+    owner = Owner()
+    owner.task = TimerTask(0, owner.called)
+    wheel.add(owner.task, 50)
+    owner.task.cancel()
+    known = weakref.ref(owner)
+    del owner
+    assert known() is None
+
+
+def test_a_dropped_wheel_lets_go_of_what_waits_in_it() -> None:
+    wheel = TimingWheel()
+    owners = [owned_task(wheel, at)[1] for at in (5, 5, 237, 10**9)]
+    assert all(owner() is not None for owner in owners)
+    del wheel
+    gc.collect()
+    assert [owner() for owner in owners] == [None] * 4
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_the_wheel_keeps_no_due_task_alive() -> None:
+    class Weak(TimerTask):
+        pass
+
+    wheel = TimingWheel()
+    tasks = [Weak(0) for _ in range(3)]
+    known = [weakref.ref(task) for task in tasks]
+    for task, at in zip(tasks, (5, 237, 450), strict=True):
+        wheel.add(task, at)
+    del task, tasks
+    assert len(wheel.advance(1_000)) == 3
+    assert [ref() for ref in known] == [None] * 3
+
+
+def test_adding_and_cancelling_a_hundred_thousand_times_leaves_nothing() -> None:
+    wheel = TimingWheel()
+    rng = Random(1)
+    for _ in range(100_000):
+        task = TimerTask(0)
+        assert wheel.add(task, rng.randint(1, 10**6))
+        assert task.cancel()
+    shown = wheel.snapshot()
+    assert (len(wheel), shown.waiting, wheel.next_expiration_ms) == (0, 0, None)
+    assert [level.buckets for level in shown.levels] == [()] * len(shown.levels)
+
+
+# Threads, and finalisers in the middle of a step.
+
+
+@pytest.mark.usefixtures("close_interleaving")
+def test_threads_at_one_wheel_lose_no_task_and_get_none_twice() -> None:
+    """Each task ends exactly once: returned by one advance, or cancelled with True once."""
+    wheel = TimingWheel(wheel_size=3)
+    now_ms = 0
+    adders, per_adder = 3, 1_500
+    added: list[list[TimerTask]] = [[] for _ in range(adders)]
+    cancelled: list[TimerTask] = []
+    due: list[TimerTask] = []
+    refused: list[TimerTask] = []
+    adding = threading.Barrier(adders + 2)
+    done_adding = threading.Event()
+
+    def add(mine: list[TimerTask], seed: int) -> None:
+        rng = Random(seed)
+        adding.wait(30)
+        for _ in range(per_adder):
+            task = TimerTask(0)
+            if not wheel.add(task, now_ms + rng.randint(1, 60)):
+                refused.append(task)
+            mine.append(task)
+            other = rng.choice(rng.choice([some for some in added if some]))
+            if rng.random() < 0.5 and other.cancel():
+                cancelled.append(other)
+
+    def advance() -> None:
+        nonlocal now_ms
+        adding.wait(30)
+        while not done_adding.is_set():
+            now_ms += 1
+            due.extend(wheel.advance(now_ms))
+
+    threads = [threading.Thread(target=add, args=(added[n], n)) for n in range(adders)]
+    movers = [threading.Thread(target=advance) for _ in range(2)]
+    for thread in threads + movers:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    done_adding.set()
+    for thread in movers:
+        thread.join(60)
+    due.extend(wheel.advance(10**9))
+
+    ended = [id(task) for task in due + cancelled + refused]
+    assert len(ended) == adders * per_adder
+    assert len(set(ended)) == len(ended)
+    assert len(wheel) == 0
+    assert wheel.next_expiration_ms is None
+
+
+@pytest.mark.usefixtures("close_interleaving")
+def test_threads_moving_the_same_tasks_leave_the_wheel_whole() -> None:
+    wheel = TimingWheel(wheel_size=2)
+    tasks = [TimerTask(0) for _ in range(20)]
+    finished: list[int] = []
+
+    def move(seed: int) -> None:
+        rng = Random(seed)
+        for now_ms in range(1, 1_500):
+            task = rng.choice(tasks)
+            what = rng.random()
+            if what < 0.6:
+                wheel.add(task, now_ms + rng.randint(1, 30))
+            elif what < 0.8:
+                task.cancel()
+            else:
+                wheel.advance(now_ms)
+        finished.append(seed)
+
+    threads = [threading.Thread(target=move, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(finished) == [0, 1, 2, 3]
+    shown = wheel.snapshot()
+    waiting = [task for level in shown.levels for b in level.buckets for task in b.tasks]
+    assert len(wheel) == len(waiting) == len({id(task) for task in waiting})
+    assert {id(task) for task in waiting} == {
+        id(task) for task in tasks if task.expiration_ms is not None
+    }
+    assert {id(task) for task in wheel.advance(10**9)} == {id(task) for task in waiting}
+    assert len(wheel) == 0
+
+
+def test_a_finaliser_that_cancels_while_the_collector_runs_does_no_harm() -> None:
+    """The collector runs at nearly every allocation, so also in the middle of steps."""
+    wheel = TimingWheel(wheel_size=2)
+    cancelled = 0
+
+    class Request:
+        """In a circle with itself, so that only the collector ends it."""
+
+        def __init__(self, expiration_ms: int) -> None:
+            self.me = self
+            self.timeout = TimerTask(0)
+            wheel.add(self.timeout, expiration_ms)
+
+        def __del__(self) -> None:
+            nonlocal cancelled
+            cancelled += self.timeout.cancel()
+
+    before = gc.get_threshold()
+    gc.set_threshold(2, 2, 2)
+    due = refused = 0
+    try:
+        for now_ms in range(1_000):
+            request = Request(now_ms + 1 + now_ms % 40)
+            refused += request.timeout.expiration_ms is None
+            del request
+            due += len(wheel.advance(now_ms))
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert cancelled > 100
+    assert due + refused + cancelled == 1_000
+    assert len(wheel) == 0
+    assert wheel.next_expiration_ms is None
+
+
+@pytest.mark.skipif(sojourn.compiled, reason="compiled, a step cannot be interrupted")
+def test_in_the_middle_of_a_step_a_cancel_is_put_off_and_all_else_is_refused() -> None:
+    wheel = TimingWheel()
+    first, second = tasks_at(wheel, 5, 5)
+    with GUARD:  # where a finaliser or a signal handler finds itself
+        assert first.cancel()
+        assert len(wheel) == 2
+        with pytest.raises(Reentered, match="use the compiled build"):
+            wheel.add(TimerTask(0), 7)
+    assert len(wheel) == 1
+    assert wheel.advance(7) == [second]

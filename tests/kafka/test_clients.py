@@ -1,0 +1,39 @@
+"""Real clients write and read; what one wrote, every other can read, however compressed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
+
+from sojourn.kafka import Cluster, wire
+from tests.kafka.clients import CODECS, EACH, KAFKA_PYTHON_WARNS, Client
+
+pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    wire.check_names = True
+    with Cluster(brokers=3, config={"auto.create.topics.enable": False}) as cluster:
+        yield cluster
+    wire.check_names = False
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("reader", EACH)
+@pytest.mark.parametrize("writer", EACH)
+def test_what_one_client_writes_another_reads(
+    cluster: Cluster, writer: Client, reader: Client, codec: str
+) -> None:
+    writer.or_skip()
+    reader.or_skip()
+    topic = f"{writer.name}-{reader.name}-{codec}"
+    cluster.create_topic(topic, replication_factor=3)
+    values = [b"%d " % n * 50 for n in range(200)]
+    writer.produce(cluster.bootstrap_servers, topic, values, codec)
+    assert reader.consume(cluster.bootstrap_servers, topic, len(values)) == values
+    partition = cluster.partition(topic, 0)
+    assert {log.end_offset for log in partition.logs.values()} == {200}

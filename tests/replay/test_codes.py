@@ -1,0 +1,162 @@
+"""The loops below replay, against the obvious way to do the same."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sojourn
+from sojourn.replay.codes import Codes, in_parts, not_unique
+from sojourn.replay.endings import end_all
+from sojourn.replay.steps import Steps, held_ms
+from tests.rows.traces import LONG_KEYS, ODD_KEYS
+
+MANY = 200_000 if sojourn.compiled else 5_000  # enough for several threads
+
+
+def strings(rng: random.Random, count: int, different: int) -> list[str]:
+    known = [*ODD_KEYS, *LONG_KEYS, *(f"{n}" * rng.randint(1, 5) for n in range(different))]
+    return [rng.choice(known) for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+@pytest.mark.parametrize(
+    ("count", "different"), [(0, 1), (1, 1), (63, 9), (3000, 900), (MANY, MANY)]
+)
+def test_equal_strings_have_equal_codes_and_others_have_others(
+    count: int, different: int, kind: pa.DataType
+) -> None:
+    rng = random.Random(count)
+    known, asked = strings(rng, count, different), strings(rng, count + 5, 2 * different)
+    # A slice, so that neither the strings nor their text begin at the beginning.
+    codes = Codes(pa.array(["before", *known, "after"], kind).slice(1, count))
+    first: dict[str, int] = {}
+    assert codes.codes.tolist() == [first.setdefault(text, len(first)) for text in known]
+    assert codes.count == len(first)
+    for threads in (1, 3):
+        found = codes.find(pa.array(["x", *asked], kind).slice(1), threads)
+        assert found.tolist() == [first.get(text, -1) for text in asked]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5000, MANY])
+def test_strings_that_are_there_twice_are_found(count: int) -> None:
+    names = [f"order-{n}" for n in range(count)]
+    assert not_unique(pa.array(names, pa.string())) is None
+    rng = random.Random(count)
+    again = [*names, *rng.sample(names, min(count, 20)), "", ""]
+    rng.shuffle(again)
+    suspects = not_unique(pa.array(again))
+    assert suspects is not None
+    twice = {name for name in again if again.count(name) > 1} if count < 10_000 else {""}
+    marked = {name for name, is_suspect in zip(again, suspects, strict=True) if is_suspect}
+    assert twice <= marked
+    assert len(marked) == min(count, 20) + 1
+    assert suspects.sum() == 2 * len(marked)
+
+
+@pytest.mark.parametrize("order", ["time", "offset", "none", "backwards"])
+@pytest.mark.parametrize("keys", [1, 3, 500])
+def test_a_requirement_holds_from_the_earliest_signal_that_reaches_it(
+    order: str, keys: int
+) -> None:
+    rng = random.Random(f"{order} {keys}")
+    count = MANY if keys == 1 else 2000
+    signals = [
+        (f"k{rng.randrange(keys)}", rng.randrange(1000), rng.randrange(1000)) for _ in range(count)
+    ]
+    if order == "time":
+        signals.sort(key=lambda signal: signal[2])
+    elif order == "offset":
+        signals.sort(key=lambda signal: signal[1])
+    elif order == "backwards":
+        signals.sort(key=lambda signal: -signal[2])
+    asked = [(f"k{rng.randrange(keys + 1)}", rng.randrange(1005)) for _ in range(500)]
+    moments, holds = held_ms(
+        pa.array([key for key, _, _ in signals]),
+        np.array([offset for _, offset, _ in signals]),
+        np.array([at for _, _, at in signals]),
+        pa.array([key for key, _ in asked]),
+        np.array([offset for _, offset in asked]),
+    )
+    best: dict[tuple[str, int], int] = {}
+    for key, offset, at in signals:
+        best[key, offset] = min(at, best.get((key, offset), at))
+    for n, (key, least) in enumerate(asked):
+        reached = [best[key, offset] for offset in range(least, 1000) if (key, offset) in best]
+        assert bool(holds[n]) == bool(reached)
+        assert not reached or moments[n] == min(reached)
+
+
+@pytest.mark.parametrize("parts", [0, 1, 2, 7])
+def test_steps_found_in_parts_and_sent_elsewhere_are_those_of_all_signals(parts: int) -> None:
+    rng = random.Random(parts)
+    count = 3000 if parts else 0
+    keys = pa.array([rng.choice(("", "a", "long " * 9, f"k{n % 300}")) for n in range(count)])
+    keys = keys.cast(pa.string())
+    offsets, at_ms = (np.array([rng.randrange(500) for _ in range(count)], int) for _ in "ab")
+    at = [*sorted(rng.sample(range(count), parts - 1)), count] if parts else []
+    pieces = [slice(a, b) for a, b in itertools.pairwise([0, *at])]
+    found = [Steps(keys[piece], offsets[piece], at_ms[piece]) for piece in pieces]
+    if parts == 7:  # some of them with wide strings
+        piece = pieces[3]
+        wide = keys[piece].cast(pa.large_string())
+        found[3] = Steps(wide, offsets[piece], at_ms[piece])
+    merged = pickle.loads(pickle.dumps(Steps.merged(pickle.loads(pickle.dumps(found)))))
+    asked = pa.array([rng.choice(("", "a", "nobody", f"k{n % 300}")) for n in range(1000)])
+    least = np.array([rng.randrange(510) for _ in range(1000)])
+    moments, holds = merged.held_ms(asked, least)
+    expected, expected_holds = held_ms(keys, offsets, at_ms, asked, least)
+    assert holds.tolist() == expected_holds.tolist()
+    assert moments[holds].tolist() == expected[holds].tolist()
+    assert len(merged) == len(Steps(keys, offsets, at_ms)) <= count
+
+
+def test_signals_that_make_no_step_are_not_kept() -> None:
+    keys = pa.array(["a"] * 1000)
+    steps = Steps(keys, np.arange(1000, 0, -1), np.arange(1000))
+    assert len(steps) == 1
+    assert len(pickle.dumps(steps)) < 1000
+
+
+def test_moments_are_not_before_the_submission_where_that_is_given() -> None:
+    one = np.array([1])
+    given = pa.array(["k"]), one, np.array([5]), pa.array(["k", "k"]), np.array([1, 1])
+    assert held_ms(*given, np.array([3, 9]))[0].tolist() == [5, 9]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 16, 17, 40, 1000])
+def test_the_nth_of_many_moments_is_found(size: int) -> None:
+    rng = random.Random(size)
+    for needed in {1, 2, size // 2, size - 1, size} - {0}:
+        if needed > size:
+            continue
+        moments = [rng.randrange(10 * size) for _ in range(size)]
+        holds = [rng.random() < 0.9 for _ in range(size)]
+        keys = [str(rng.randrange(50)) for _ in range(size)]
+        endings = end_all(
+            np.array([0]),
+            np.array([10**6]),
+            np.array([needed]),
+            np.array([0, size]),
+            np.array(moments),
+            np.array(holds),
+            pa.array(keys),
+        )
+        held = sorted((m, k) for m, k, h in zip(moments, keys, holds, strict=True) if h)
+        assert endings.has_condition[0] == (len(held) >= needed)
+        if len(held) >= needed:
+            moment = held[needed - 1][0]
+            assert endings.condition_ms[0] == moment
+            assert keys[endings.by[0]] == min(k for m, k in held if m == moment)
+
+
+def test_work_in_parts_covers_everything_once_and_errors_come_out() -> None:
+    parts = in_parts(lambda begin, end: range(begin, end), 10, 3, 1)
+    assert [n for part in parts for n in part] == [*range(10)]
+    with pytest.raises(ZeroDivisionError):
+        in_parts(lambda _, end: 1 // (end - 10), 10, 3, 1)

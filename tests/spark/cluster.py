@@ -1,0 +1,110 @@
+"""A real Spark cluster on loopback: a master and two workers, each a process of its own.
+
+A process has one Spark session, and the tests have theirs; so a job for the cluster runs as a
+program of its own: `cluster.run(program)`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import ROOT
+from tests.spark.fixtures import need_java
+
+_STARTS_WITHIN_S = 120
+_RUNS_WITHIN_S = 600
+
+
+@dataclass(frozen=True)
+class Cluster:
+    master: str  # spark://127.0.0.1:port
+    workers: int
+
+    def run(self, program: str, *arguments: str | Path) -> str:
+        """Run a module with SPARK_MASTER in its environment; return what it prints."""
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-m", program, *map(str, arguments)],
+            cwd=ROOT,
+            env=os.environ | {"SPARK_MASTER": self.master},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_RUNS_WITHIN_S,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    need_java()
+    folder = tmp_path_factory.mktemp("cluster")
+    with ExitStack() as stack:
+        master = stack.enter_context(
+            _daemon(folder / "master", r"(spark://127\.0\.0\.1:\d+)", "master.Master")
+        )
+        for n in range(2):
+            stack.enter_context(
+                _daemon(
+                    folder / f"worker-{n}",
+                    r"(Successfully registered with master)",
+                    "worker.Worker",
+                    *("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{n}")),
+                    master,
+                )
+            )
+        yield Cluster(master, 2)
+
+
+@contextmanager
+def _daemon(log: Path, ready: str, name: str, *arguments: str) -> Iterator[str]:
+    """Start one, wait until its log has what is looked for, give that; stop it in the end."""
+    import pyspark
+
+    from sojourn.spark.java import find_java
+    from tests.spark.stream_driver import QUICK_JVM
+
+    home = Path(pyspark.__file__).parent
+    environment = os.environ | {
+        "SPARK_HOME": str(home),
+        "JAVA_HOME": str(find_java(os.environ).home),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    with log.open("w") as file:
+        process = subprocess.Popen(  # spark-class becomes the JVM, so this is the JVM's process
+            [
+                home / "bin" / "spark-class",
+                f"org.apache.spark.deploy.{name}",
+                *("--host", "127.0.0.1", "--port", "0", "--webui-port", "0"),
+                *arguments,
+            ],
+            env=environment,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        give_up = time.monotonic() + _STARTS_WITHIN_S
+        while not (found := re.search(ready, log.read_text())):
+            if process.poll() is not None or time.monotonic() > give_up:
+                pytest.fail(f"{name} did not start:\n{log.read_text()}")
+            time.sleep(0.05)  # another process's log: there is nothing to wait on
+        yield found.group(1)
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

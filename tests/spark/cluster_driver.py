@@ -1,0 +1,56 @@
+"""A batch, then a stream, on the cluster SPARK_MASTER.
+
+    python -m tests.spark.cluster_driver FOLDER
+
+FOLDER/batch/{operations,signals,cancels}.parquet are resolved, FOLDER/batch/until_ms says when the
+rows end; the answers go to FOLDER/batch/broadcast and FOLDER/batch/shuffle. FOLDER/stream is read
+and written as by stream_driver.py. Prints in how many processes the executors ran.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from sojourn.spark import resolve
+from tests.spark import stream_driver
+
+
+def main(folder: Path) -> None:
+    spark = stream_driver.session(
+        os.environ["SPARK_MASTER"],
+        {
+            "spark.driver.host": "127.0.0.1",
+            "spark.executor.memory": "512m",
+            "spark.executor.defaultJavaOptions": stream_driver.QUICK_JVM,
+        },
+    )
+    batch(spark, folder / "batch")
+    stream_driver.stream(spark, folder / "stream")
+    print(processes(spark))
+    spark.stop()
+
+
+def batch(spark: SparkSession, folder: Path) -> None:
+    operations, signals, cancels = (
+        spark.read.parquet(str(folder / f"{name}.parquet")).repartition(4)
+        for name in ("operations", "signals", "cancels")
+    )
+    until_ms = int((folder / "until_ms").read_text())
+    for strategy in ("broadcast", "shuffle"):
+        tables = (operations, signals, cancels)
+        with resolve(*tables, until_ms=until_ms, strategy=strategy, partitions=4) as r:
+            for name in ("outcomes", "pending", "rejected"):
+                getattr(r, name).write.parquet(str(folder / strategy / name))
+
+
+def processes(spark: SparkSession) -> int:
+    rows = spark.range(0, 1000, 1, 8).rdd
+    return rows.mapPartitions(lambda _: [os.getppid()]).distinct().count()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

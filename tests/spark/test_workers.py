@@ -1,0 +1,66 @@
+"""A session whose workers cannot run our code is noticed before a job, in one sentence."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sojourn.errors import SojournError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.conftest import FreshPython
+
+
+def test_workers_without_the_package_are_noticed_before_the_job(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sojourn.spark import resolve
+
+    operations = spark.createDataFrame(
+        [],
+        "id string, submitted_ms long, timeout_ms long, "
+        "requires array<struct<key: string, offset: long>>",
+    )
+    signals = spark.createDataFrame([], "key string, offset long, at_ms long")
+    (tmp_path / "sojourn.py").write_text("raise ModuleNotFoundError(\"No module named 'sojourn'\")")
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    with pytest.raises(
+        SojournError, match="No module named 'sojourn'; set PYSPARK_PYTHON"
+    ) as caught:
+        resolve(operations, signals)
+    said = str(caught.value)
+    assert str(python) in said
+    assert sys.executable in said
+    assert "\n" not in said
+
+
+def test_workers_that_run_this_python_are_not_asked(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sojourn.spark.workers import check_workers
+
+    monkeypatch.setattr(type(spark), "range", lambda *_: pytest.fail("a job was run"))
+    check_workers(spark)
+
+
+@pytest.mark.parametrize(
+    ("package", "missing", "extra"),
+    [("spark", "pyspark", "spark"), ("kafka", "kio", "kafka"), ("replay", "numpy", "replay")],
+)
+def test_what_is_not_installed_is_named_with_the_extra_that_brings_it(
+    package: str, missing: str, extra: str, fresh_python: FreshPython
+) -> None:
+    run = fresh_python(f"import sys; sys.modules[{missing!r}] = None; import sojourn.{package}")
+    assert f"sojourn.{package} needs" in run.stderr
+    assert missing in run.stderr
+    assert f"pip install sojourn[{extra}]" in run.stderr
