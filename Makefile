@@ -7,7 +7,7 @@ DEMO := build/demo
 TYPES := $(shell find src -name '*.pxd')
 SOURCES := pyproject.toml setup.py $(TYPES) $(wildcard $(TYPES:.pxd=.py))
 
-.PHONY: setup demo watch serve test check bench nightly wheels clean
+.PHONY: setup demo watch serve test check bench nightly mutants wheels clean
 
 setup: $(STAMP)
 
@@ -61,6 +61,10 @@ wheels:
 nightly: setup
 	$(BIN)/python -m pytest -m nightly
 	SOJOURN_PURE=1 $(BIN)/python -m pytest -m nightly
+
+# Small changes to the sources, each of which some test should notice. Goes on where it ended.
+mutants: setup
+	$(BIN)/python -m scripts.mutation
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info

@@ -1,0 +1,1 @@
+"""What is run by hand, by `make` or at night."""

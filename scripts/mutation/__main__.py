@@ -1,0 +1,205 @@
+"""The command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+from .mutants import Mutant
+from .reach import Reach, noted
+from .score import (
+    NOT_RUN,
+    Explanations,
+    Result,
+    Results,
+    Score,
+    Subject,
+    digest,
+    report,
+    score,
+    subjects,
+)
+from .stage import Stage, fresh, warm_up
+from .trial import Judge, Trial, Verdict, run
+
+_HERE = Path(__file__).parent
+
+
+def main() -> int:
+    options = _parse()
+    root: Path = options.root.resolve()
+    out: Path = options.out if options.out.is_absolute() else root / options.out
+    out.mkdir(parents=True, exist_ok=True)
+    config = tomllib.loads(options.modules.read_text())
+    os.environ.update(config.get("environment", {}))
+    os.environ.setdefault("SOJOURN_SEED", str(options.seed))
+    sys.path.insert(0, str(root / config["sources"]))
+    chosen = _chosen(subjects(options.modules, root, options.longest), options.module)
+    results = Results(out / "results.jsonl")
+    explanations = Explanations(options.explained)
+    samples = {subject.name: _sample(subject, options) for subject in chosen}
+    for subject in chosen:
+        _try_all(subject, samples[subject.name], results, root, out, options)
+    scores = [score(subject, samples[subject.name], results, explanations) for subject in chosen]
+    text = report(scores)
+    (out / "report.txt").write_text(text)
+    print(text)
+    return _judge(scores, results, explanations)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="mutation", description="Change sources, run tests.")
+    parser.add_argument("module", nargs="*", help="module names, or how they end; all if none")
+    parser.add_argument("--sample", type=int, help="so many mutants of each module, at random")
+    parser.add_argument("--seed", type=int, default=1, help="of the sample and of random tests")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--longest", type=float, help="leave out tests of more seconds than this")
+    parser.add_argument("--again", action="store_true", help="try survivors once more")
+    parser.add_argument("--root", type=Path, default=_HERE.parent.parent)
+    parser.add_argument("--modules", type=Path, default=_HERE / "modules.toml")
+    parser.add_argument("--explained", type=Path, default=_HERE / "explained.toml")
+    parser.add_argument("--out", type=Path, default=Path("build", "mutants"))
+    return parser.parse_args()
+
+
+def _chosen(listed: list[Subject], names: list[str]) -> list[Subject]:
+    if not names:
+        return listed
+    chosen = []
+    for name in names:
+        matching = [one for one in listed if f".{one.name}".endswith(f".{name}")]
+        if not matching:
+            known = ", ".join(one.name for one in listed)
+            raise SystemExit(f"no module {name!r}; there are {known}")
+        chosen += matching
+    return chosen
+
+
+def _sample(subject: Subject, options: argparse.Namespace) -> list[Mutant]:
+    mutants = list(subject.mutants)
+    if options.sample is None or options.sample >= len(mutants):
+        return mutants
+    print(f"{subject.name}: {options.sample} of {len(mutants)} mutants, seed {options.seed}")
+    chosen = set(random.Random(options.seed).sample(range(len(mutants)), options.sample))
+    return [mutant for n, mutant in enumerate(mutants) if n in chosen]
+
+
+def _try_all(
+    subject: Subject,
+    mutants: list[Mutant],
+    results: Results,
+    root: Path,
+    out: Path,
+    options: argparse.Namespace,
+) -> None:
+    """Try the mutants whose fate is not known yet."""
+    left = {m.name: m for m in mutants if not results.is_settled(subject, m, options.again)}
+    if not left:
+        return
+    reach = _reach(subject, root, out)
+    stage = Stage(subject.name, subject.source)
+    quick: list[Trial] = []
+    other: list[Trial] = []
+
+    def keep(mutant: Mutant, outcome: str, by: str) -> None:
+        results.add(Result(mutant.name, mutant.id, subject.version, subject.tests, outcome, by))
+
+    for mutant in left.values():
+        tests = reach.tests_of(mutant.statement, options.longest)
+        if not tests:
+            keep(mutant, "survived", NOT_RUN)
+            continue
+        files = tuple(dict.fromkeys(test.partition("::")[0] for test in tests))
+        edited = mutant.edited(subject.source)
+        trial = Trial(mutant.name, subject.name, edited, files, tests, subject.patience_s)
+        at_import = mutant.statement is None or mutant.statement in reach.at_import
+        (other if at_import or not stage.can_take(trial) else quick).append(trial)
+
+    def work(trials: list[Trial], begin: Callable[[Trial, Judge], None]) -> None:
+        began_s = told_s = time.monotonic()
+        _must_survive(*run([_control(subject, reach)], begin, out, 1))
+        for done, verdict in enumerate(run(trials, begin, out, options.jobs), 1):
+            keep(left[verdict.trial.name], verdict.outcome, verdict.by)
+            if time.monotonic() - told_s > 30:
+                told_s = time.monotonic()
+                print(f"{subject.name}: {done} of {len(trials)}", flush=True)
+        took_s = time.monotonic() - began_s
+        print(f"{subject.name}: {len(trials)} trials in {took_s:.0f} s", flush=True)
+
+    if other:
+        work(other, fresh(root))
+    if quick:
+        stage.play(root, subject.files, lambda: work(quick, stage.begin))
+        results.read()
+
+
+def _reach(subject: Subject, root: Path, out: Path) -> Reach:
+    """Which tests run which lines: as it was found for the same source and tests, or found now."""
+    path = out / f"reach-{subject.name}.json"
+    version = digest(subject.source, subject.tests)
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    if kept.get("version") != version:
+        trial = Trial("clean", subject.name, noted(subject.source), subject.files)
+        (verdict,) = run([trial], fresh(root), out, 1)
+        _must_survive(verdict)
+        kept = {
+            "version": version,
+            "seconds": verdict.seconds,
+            "lines": verdict.lines,
+            "at_import": verdict.at_import,
+            "imported": verdict.imported,
+        }
+        path.write_text(json.dumps(kept))
+        seconds = sum(verdict.seconds.values())
+        print(
+            f"{subject.name}: {len(verdict.seconds)} tests take {seconds:.0f} s without a change",
+            flush=True,
+        )
+    warm_up(kept["imported"])
+    lines = {test: frozenset(ran) for test, ran in kept["lines"].items()}
+    return Reach(kept["seconds"], lines, frozenset(kept["at_import"]))
+
+
+def _control(subject: Subject, reach: Reach) -> Trial:
+    """The quick tests with the source as it is, run in the same way as a mutant's."""
+    quick = {test: seconds for test, seconds in reach.tests_of(None).items() if seconds < 1}
+    return Trial("control", subject.name, subject.source, subject.files, quick)
+
+
+def _must_survive(verdict: Verdict) -> None:
+    """Stop here if tests fail although nothing was changed: then no verdict means anything."""
+    if verdict.outcome != "survived":
+        files = " ".join(verdict.trial.files)
+        raise SystemExit(
+            f"the tests of {verdict.trial.module} fail without any change: {verdict.outcome} by "
+            f"{verdict.by}; see what pytest says of {files}"
+        )
+
+
+def _judge(scores: list[Score], results: Results, explanations: Explanations) -> int:
+    """Say what is wrong; 1 if anything is."""
+    complaints = [
+        f"explained.toml is stale: {complaint}"
+        for one in scores
+        for complaint in explanations.stale(one.subject, results)
+    ]
+    complaints += [
+        f"{one.subject.name}: {one.value:.1%} killed, and modules.toml asks for "
+        f"{one.subject.least:.0%}; test or explain the survivors above"
+        for one in scores
+        if one.value < one.subject.least
+    ]
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""Two ways to put a mutant where its module was, in a trial's process.
+
+`fresh`: the process has imported pytest and all that the tests import, except what is ours. The
+changed source is used when the module is imported, pytest collects, and the tests run. It serves
+every mutant, and takes half a second.
+
+`Stage`: a process in which pytest has collected the tests of the module as it is, and waits. A
+trial forks from there and gives the functions that differ their new code. Nothing has to be
+imported or collected again, so most mutants are settled within milliseconds. It serves what is
+inside a function that has not been called yet at that point.
+"""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, FunctionType
+
+import pytest
+
+from .reach import NOTE
+from .trial import Judge, Trial
+
+_OPTIONS = ["-x", "-q", "-s", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
+# For what we have imported before pytest could.
+_OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+
+
+def warm_up(names: Iterable[str]) -> None:
+    """Import what the tests will import, so that no trial has to."""
+    for name in names:
+        if name not in sys.modules:
+            with suppress(Exception):  # then the trials import it themselves, or do without
+                importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
+def fresh(root: Path) -> Callable[[Trial, Judge], None]:
+    """Return what runs a trial in a process that has nothing of ours imported."""
+
+    def begin(trial: Trial, judge: Judge) -> None:
+        os.chdir(root)
+        before = set(sys.modules)
+        setattr(builtins, NOTE, judge.lines.add)
+        _replace(trial.module, compile(trial.code, f"<{trial.module}>", "exec"))
+        code = pytest.main([*_OPTIONS, f"--rootdir={root}", *trial.files], plugins=[judge])
+        imported = [name for name in set(sys.modules) - before if not _is_in(root, name)]
+        judge.tell({"exit": int(code), "imported": sorted(imported)})
+
+    return begin
+
+
+class Stage:
+    """A pytest plugin: runs trials where pytest would run the tests that it has collected."""
+
+    def __init__(self, module: str, source: str) -> None:
+        self._module = module
+        self._codes = _functions(compile(source, module, "exec"))
+        self._live: dict[tuple[str, int], list[FunctionType]] = {}
+        self._session: pytest.Session | None = None
+        self._work: Callable[[], None] | None = None
+
+    def play(self, root: Path, files: Iterable[str], work: Callable[[], None]) -> None:
+        """Collect, call `work` in a process of its own, and wait until it is done.
+
+        `work` runs trials that begin with `begin`.
+        """
+        self._work = work
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            code = 70
+            try:
+                os.chdir(root)
+                options = [*_OPTIONS, "--quiet", "--quiet", "--no-summary", f"--rootdir={root}"]
+                code = int(pytest.main([*options, *files], plugins=[self]))
+                sys.stdout.flush()
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(pid, 0)
+        if os.waitstatus_to_exitcode(status) != 0:
+            raise SystemExit(f"{self._module}: the run of its mutants broke off; see above")
+
+    def can_take(self, trial: Trial) -> bool:
+        """Whether the trial differs from the source only inside functions."""
+        return bool(self._changes(trial))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        assert self._work is not None
+        self._session = session
+        path = sys.modules[self._module].__file__
+        for thing in gc.get_objects():
+            if type(thing) is FunctionType and thing.__code__.co_filename == path:
+                place = (thing.__code__.co_qualname, thing.__code__.co_firstlineno)
+                self._live.setdefault(place, []).append(thing)
+        gc.freeze()
+        self._work()
+        return True
+
+    def begin(self, trial: Trial, judge: Judge) -> None:
+        """Run a trial's tests, in its process."""
+        session = self._session
+        assert session is not None
+        for place, code in self._changes(trial):
+            for function in self._live[place]:
+                function.__code__ = code
+        items = judge.chosen(session.items)
+        session.config.pluginmanager.register(judge)
+        for n, item in enumerate(items):
+            following = items[n + 1] if n + 1 < len(items) else None
+            session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.testsfailed:
+                break
+        judge.tell({"exit": int(session.testsfailed > 0 or not items), "imported": []})
+
+    def _changes(self, trial: Trial) -> list[tuple[tuple[str, int], CodeType]]:
+        """The functions that differ: where the old one is, and the new code."""
+        assert isinstance(trial.code, str)
+        codes = _functions(compile(trial.code, self._module, "exec"))
+        return [
+            ((old.co_qualname, old.co_firstlineno), new)
+            for old, new in zip(self._codes, codes, strict=True)
+            if old != new
+        ]
+
+
+def _functions(code: CodeType) -> list[CodeType]:
+    """The code of all functions of a module and its classes, in order; not of those inside."""
+    return list(_walk(code))
+
+
+def _walk(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            if constant.co_flags & inspect.CO_OPTIMIZED:
+                yield constant
+            else:  # the body of a class
+                yield from _walk(constant)
+
+
+def _replace(module: str, code: CodeType) -> None:
+    """See to it that this code runs when the module is imported, whoever finds its source."""
+    own = SourceFileLoader.get_code
+
+    def get_code(self: SourceFileLoader, fullname: str) -> CodeType | None:
+        return code if fullname == module else own(self, fullname)
+
+    setattr(SourceFileLoader, "get_code", get_code)  # noqa: B010 - mypy allows no assignment
+
+
+def _is_in(root: Path, name: str) -> bool:
+    spec = getattr(sys.modules[name], "__spec__", None)
+    origin = getattr(spec, "origin", None)
+    if origin is None or not Path(origin).is_absolute():
+        return spec is None  # made by hand: nobody can import it
+    path = Path(origin)
+    return path.is_relative_to(root) and "site-packages" not in path.parts
