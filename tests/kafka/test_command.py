@@ -16,7 +16,7 @@ pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kaf
 
 from sojourn import ManualClock
 from sojourn.cli import main
-from sojourn.cli.kafka import Lines, groups, picture, rows, topic
+from sojourn.cli.kafka import StatusLines, groups, picture, rows, topic
 from sojourn.kafka import Cluster
 from tests.kafka.raw_client import RawClient
 
@@ -89,7 +89,7 @@ def test_clients_are_served_until_ctrl_c() -> None:
         (["--first-id", "-1"], "--first-id must be 0 or more"),
         (["--first-id", "2147483647", "--brokers", "2"], "leave room for 2 ids"),
         (["--port", "65535", "--brokers", "2"], "--port must leave room for 2 ports"),
-        (["--topic", "a:b"], "'a:b' is no topic: write NAME, NAME:PARTITIONS"),
+        (["--topic", "a:b"], "'a:b' is not a topic: write NAME, NAME:PARTITIONS"),
         (["--config", "a"], "'a' is no setting: write NAME=VALUE"),
         (["--config", "a=b"], "a"),
         (["--host", "not a host"], "cannot listen on not a host"),
@@ -169,14 +169,14 @@ def test_a_line_is_written_only_when_something_has_changed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with Cluster(clock=ManualClock()) as cluster:
-        lines = Lines(cluster, every_s=0)
+        lines = StatusLines(cluster, every_s=0)
         lines.show()
         assert capsys.readouterr().out == ""
         with_a_member(cluster)
         lines.show()
         lines.show()
         assert capsys.readouterr().out.count("\n") == 1
-        lazy = Lines(cluster, every_s=1_000)
+        lazy = StatusLines(cluster, every_s=1_000)
         cluster.clock.advance(10_000)
         lazy.show()
         assert capsys.readouterr().out == ""

@@ -41,7 +41,7 @@ def block_the_listener(cluster: Cluster, wire: Wire, broker_id: int) -> None:
     """Called with the agenda held: have the listener's thread wait for it."""
     wire.send(wire.fetch("t", {0: 0}, max_wait_ms=0))
     door = cluster.broker(broker_id).door
-    until(lambda: any(connection._answering for connection in list(door._inside)))
+    until(lambda: any(connection._answering for connection in list(door._connections)))
 
 
 def test_a_broker_is_stopped_by_one_who_holds_the_agenda_under_load(cluster: Cluster) -> None:

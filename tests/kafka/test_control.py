@@ -382,7 +382,7 @@ def test_the_command_says_what_clients_are_to_trust(capsys: pytest.CaptureFixtur
     pytest.importorskip("trustme", reason="trustme is not installed: sojourn[kafka-tls]")
     options = ["--security", "SASL_SSL", "--user", "alice:secret"]
     assert main(["kafka", "--port", "0", "--for", "0", *options]) == 0
-    assert "clients are to trust " in capsys.readouterr().out
+    assert "clients must trust " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -390,7 +390,7 @@ def test_the_command_says_what_clients_are_to_trust(capsys: pytest.CaptureFixtur
     [
         (["--control", "70000"], "--control must be a port"),
         (["--manual-clock"], "--manual-clock needs --control PORT"),
-        (["--user", "alice"], "'alice' is no user: write NAME:PASSWORD"),
+        (["--user", "alice"], "'alice' is not a user: write NAME:PASSWORD"),
         (["--user", "alice:secret"], "PLAINTEXT has no users"),
         (["--security", "SASL_SSL"], "SASL_SSL needs users"),
     ],

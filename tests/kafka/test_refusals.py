@@ -18,7 +18,7 @@ import sojourn
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
 from sojourn.kafka import wire as protocol
-from sojourn.kafka.apis.error_answers import can_say_error
+from sojourn.kafka.apis.answer_shapes import can_carry_error
 from tests.kafka.conformance import compare, real
 from tests.kafka.conformance.exchange import plain
 from tests.kafka.conformance.recording import Answer
@@ -54,7 +54,7 @@ def our_refusals() -> list[Asked]:
     with Cluster(clock=ManualClock()) as cluster:
         topic = cluster.create_topic("orders", partitions=3)
         broker = cluster.brokers[0]
-        for api in filter(can_say_error, sorted(protocol.VERSIONS)):
+        for api in filter(can_carry_error, sorted(protocol.VERSIONS)):
             low, high = protocol.VERSIONS[api]
             for version in range(low, high + 1):
                 schema: Any = load_request_schema(protocol.API_KEYS[api], version)

@@ -19,7 +19,7 @@ from sojourn import ManualClock
 from sojourn.errors import OutOfRange, WrongType
 from sojourn.kafka import Cluster
 from sojourn.kafka import wire as protocol
-from sojourn.kafka.apis.error_answers import can_say_error
+from sojourn.kafka.apis.answer_shapes import can_carry_error
 from tests.kafka.client import Wire, batch, only, until
 from tests.kafka.raw_client import RawClient
 
@@ -89,8 +89,8 @@ def errors_in(answer: Any) -> list[ErrorCode]:
 
 @pytest.mark.parametrize("api", sorted(protocol.VERSIONS))
 def test_every_version_says_the_error_and_does_nothing(api: str, cluster: Cluster) -> None:
-    assert can_say_error(api) is (api != "alter_replica_log_dirs")
-    if not can_say_error(api):
+    assert can_carry_error(api) is (api != "alter_replica_log_dirs")
+    if not can_carry_error(api):
         with pytest.raises(OutOfRange, match="has no place for an error; drop or delay it"):
             cluster.faults.answer(api, "POLICY_VIOLATION")
         return

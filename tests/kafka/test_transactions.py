@@ -333,7 +333,7 @@ def test_an_end_waits_until_enough_replicas_are_in_sync(
 def test_an_end_is_not_given_up_however_long_it_takes(
     cluster: Cluster, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(markers, "_EVER_MS", 10_000)
+    monkeypatch.setattr(markers, "_TIMEOUT_MS", 10_000)
     producer = Producer(cluster)
     producer.add(0)
     followers = freeze(cluster)

@@ -1,4 +1,4 @@
-"""`sojourn kafka`: a Kafka cluster in this process, and what waits in it."""
+"""`sojourn kafka`: run a Kafka cluster in this process, and show what waits in it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from sojourn.kafka import Cluster
 
 _EXAMPLES = """\
-Brokers listen on PORT and the ports after it. Everything is in memory and gone when the command
+Brokers listen on PORT and the ports after it. Everything is in memory and lost when the command
 ends: this is for testing clients, not for data. Ctrl-C ends it.
 
-On a terminal the purgatories are drawn as they change; elsewhere a line is written when they
-have. `watched` counts the places where a request waits, `delayed` the timeouts that run.
+On a terminal a table shows the purgatories as they change; elsewhere a line is written when they
+change. `watched` counts the keys on which requests wait, `delayed` the timeouts that run.
 
 --control opens an HTTP port for tests in any language: the clock, faults, topics, records and
-what waits; docs/kafka-testing.md has a test in each of four languages.
+waiting requests; docs/kafka-testing.md has a test in each of four languages.
 
 examples:
   sojourn kafka --brokers 3 --port 9092
@@ -32,12 +32,12 @@ examples:
   sojourn kafka --topic orders:6:3 --brokers 3 --config group.initial.rebalance.delay.ms=3000
 """
 
-_LOOK_EVERY_S = 0.25
+_SHOW_EVERY_S = 0.25
 _LINE_EVERY_S = 2.0
 
 
 class TopicOption(NamedTuple):
-    """A topic to make at the start."""
+    """A topic to create at the start."""
 
     name: str
     partitions: int
@@ -46,19 +46,19 @@ class TopicOption(NamedTuple):
 
 def topic(text: str) -> TopicOption:
     """A topic from NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS."""
-    found = re.fullmatch(r"([^:]+)(?::(\d+))?(?::(\d+))?", text)
-    if found is None:
+    match = re.fullmatch(r"([^:]+)(?::(\d+))?(?::(\d+))?", text)
+    if match is None:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no topic: write NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS"
+            f"{text!r} is not a topic: write NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS"
         )
-    return TopicOption(found[1], int(found[2] or 1), int(found[3] or 1))
+    return TopicOption(match[1], int(match[2] or 1), int(match[3] or 1))
 
 
 def user(text: str) -> tuple[str, str]:
     """A name and a password from NAME:PASSWORD."""
     name, _, password = text.partition(":")
     if not name or not password:
-        raise argparse.ArgumentTypeError(f"{text!r} is no user: write NAME:PASSWORD")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a user: write NAME:PASSWORD")
     return name, password
 
 
@@ -76,19 +76,19 @@ def add_parser(commands: Any) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="the first broker's id, from which the others count on; default 1",
+        help="the first broker's id; the others follow; default 1",
     )
     parser.add_argument(
         "--port",
         type=int,
         default=9092,
         metavar="PORT",
-        help="the first broker's; 0 takes whichever are free; default 9092",
+        help="the first broker's port; 0 takes free ports; default 9092",
     )
     parser.add_argument(
         "--host",
         default="127.0.0.1",
-        help="where to listen; only this machine can connect unless told otherwise",
+        help="the address to listen on; the default lets only this machine connect",
     )
     parser.add_argument(
         "--topic",
@@ -96,7 +96,7 @@ def add_parser(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME[:PARTITIONS[:REPLICAS]]",
-        help="a topic to make at the start; may be given several times",
+        help="a topic to create at the start; may be given several times",
     )
     parser.add_argument(
         "--config",
@@ -104,13 +104,13 @@ def add_parser(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a broker's setting, as Kafka calls it; may be given several times",
+        help="a broker setting by its Kafka name; may be given several times",
     )
     parser.add_argument(
         "--security",
         choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
         default="PLAINTEXT",
-        help="what brokers speak, as Kafka calls it; certificates for SSL are made at the start",
+        help="Kafka's security protocol; certificates for SSL are made at the start",
     )
     parser.add_argument(
         "--user",
@@ -118,40 +118,40 @@ def add_parser(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME:PASSWORD",
-        help="who may log in with SASL; may be given several times",
+        help="a SASL user; may be given several times",
     )
     parser.add_argument(
         "--control",
         type=int,
         metavar="PORT",
-        help="serve HTTP there, to move the clock, script faults, append and look; 0 takes any",
+        help="an HTTP port to move the clock, script faults, append and read; 0 takes a free one",
     )
     parser.add_argument(
         "--control-host",
         default="127.0.0.1",
         metavar="HOST",
-        help="where the control port listens; only this machine can connect unless told otherwise",
+        help="the control port's address; the default lets only this machine connect",
     )
     parser.add_argument(
         "--host-name",
         action="append",
         default=[],
         metavar="NAME",
-        help="a name by which the control port is called, besides localhost; may be repeated",
+        help="a host name of the control port, besides localhost; may be given several times",
     )
     parser.add_argument(
         "--manual-clock",
         action="store_true",
-        help="a clock that stands until the control port moves it",
+        help="use a clock that only the control port moves",
     )
     parser.add_argument(
         "--for",
         dest="length_ms",
         type=duration_ms,
         metavar="DURATION",
-        help="end by itself after 10s, 5min, …; default: go on until Ctrl-C",
+        help="end after 10s, 5min, …; default: run until Ctrl-C",
     )
-    parser.add_argument("--quiet", action="store_true", help="say where it listens, then nothing")
+    parser.add_argument("--quiet", action="store_true", help="print only where it listens")
     parser.set_defaults(run=_run)
 
 
@@ -174,7 +174,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.control is not None and not 0 <= args.control <= 65_535:
         raise OutOfRange(f"--control must be a port, 0 to 65535, got {args.control}")
     if args.manual_clock and args.control is None:
-        raise OutOfRange("--manual-clock needs --control PORT: nobody else could move it")
+        raise OutOfRange("--manual-clock needs --control PORT, which moves it")
     ids = range(args.first_id, args.first_id + args.brokers)
     clock = ManualClock() if args.manual_clock else None
     try:
@@ -193,11 +193,11 @@ def _run(args: argparse.Namespace) -> int:
             "give another --port, or 0 for any"
         ) from error
     with cluster, ExitStack() as stack:
-        for one in args.topic:
-            cluster.create_topic(one.name, one.partitions, one.replication_factor)
+        for option in args.topic:
+            cluster.create_topic(option.name, option.partitions, option.replication_factor)
         print(f"listening on {cluster.bootstrap_servers}", flush=True)
         if args.security.endswith("SSL"):
-            print(f"clients are to trust {cluster.ca_file}", flush=True)
+            print(f"clients must trust {cluster.ca_file}", flush=True)
         if args.control is not None:
             control = Control(
                 cluster, args.control, host=args.control_host, host_names=args.host_name
@@ -210,19 +210,19 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _watch(show: Callable[[], None], length_ms: int | None) -> None:
-    """Show what waits, again and again, until the time is up or Ctrl-C."""
+    """Show what waits, until the time is up or Ctrl-C."""
     until_s = None if length_ms is None else time.monotonic() + length_ms / 1_000
     while True:
         show()
-        left_s = _LOOK_EVERY_S if until_s is None else until_s - time.monotonic()
+        left_s = _SHOW_EVERY_S if until_s is None else until_s - time.monotonic()
         if left_s <= 0:
             return
-        time.sleep(min(left_s, _LOOK_EVERY_S))
+        time.sleep(min(left_s, _SHOW_EVERY_S))
 
 
 @contextmanager
 def _showing(cluster: Cluster, *, quiet: bool) -> Iterator[Callable[[], None]]:
-    """A way to show the cluster that suits where stdout goes."""
+    """A function that shows the cluster: a table on a terminal, else lines."""
     if quiet:
         yield lambda: None
         return
@@ -235,15 +235,15 @@ def _showing(cluster: Cluster, *, quiet: bool) -> Iterator[Callable[[], None]]:
             with Live(picture(cluster), auto_refresh=False) as live:
                 yield lambda: live.update(picture(cluster), refresh=True)
             return
-    lines = Lines(cluster)
+    lines = StatusLines(cluster)
     try:
         yield lines.show
     finally:
-        lines.say()
+        lines.print()
 
 
-class Row(NamedTuple):
-    """What is told of one purgatory."""
+class PurgatoryRow(NamedTuple):
+    """What is shown of one purgatory."""
 
     name: str
     watched: int
@@ -253,29 +253,29 @@ class Row(NamedTuple):
     waited: str
 
 
-def rows(cluster: Cluster) -> list[Row]:
+def rows(cluster: Cluster) -> list[PurgatoryRow]:
     """The cluster's purgatories as they are now."""
-    found = []
+    table = []
     for purgatory in cluster.purgatories:
         metrics = purgatory.metrics()
-        half = metrics.waiting.percentile_ms(50)
-        most = metrics.waiting.percentile_ms(99)
+        p50 = metrics.waiting.percentile_ms(50)
+        p99 = metrics.waiting.percentile_ms(99)
         ended = metrics.completed + metrics.expired
-        found.append(
-            Row(
+        table.append(
+            PurgatoryRow(
                 purgatory.name,
                 metrics.watched,
                 metrics.delayed,
                 metrics.completed,
                 metrics.expired,
-                f"{half:,.1f} / {most:,.1f} ms" if ended else "",
+                f"{p50:,.1f} / {p99:,.1f} ms" if ended else "",
             )
         )
-    return found
+    return table
 
 
 def picture(cluster: Cluster) -> Any:
-    """The purgatories as a table, and the groups below it, for a terminal."""
+    """A table of the purgatories, and the groups below it, for a terminal."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -292,38 +292,39 @@ def picture(cluster: Cluster) -> Any:
 
 
 def groups(cluster: Cluster, most: int = 10) -> list[str]:
-    """A line for each group, up to so many."""
+    """A line for each group, at most `most`."""
     with cluster.agenda:
-        found = [
+        lines = [
             f"group {group.group_id}: {group.state.value}, generation {group.generation}, "
             f"{len(group.members)} members"
             for group in cluster.groups.values()
         ]
-    more = len(found) - most
-    return [*found[:most], f"and {more:,} groups more"] if more > 0 else found
+    more = len(lines) - most
+    return [*lines[:most], f"and {more:,} groups more"] if more > 0 else lines
 
 
-class Lines:
-    """A line when something has changed, though not more often than every two seconds."""
+class StatusLines:
+    """Prints a line when something has changed, at most every two seconds."""
 
     def __init__(self, cluster: Cluster, every_s: float = _LINE_EVERY_S) -> None:
         self._cluster = cluster
         self._every_s = every_s
-        self._said = rows(cluster)
-        self._said_s = time.monotonic()
+        self._shown = rows(cluster)
+        self._shown_s = time.monotonic()
 
     def show(self) -> None:
-        """Say it if it is time to."""
-        if time.monotonic() - self._said_s >= self._every_s and rows(self._cluster) != self._said:
-            self.say()
+        """Print a line if something has changed and it is time to."""
+        is_due = time.monotonic() - self._shown_s >= self._every_s
+        if is_due and rows(self._cluster) != self._shown:
+            self.print()
 
-    def say(self) -> None:
-        """Say how many requests of each kind wait, and how many have ended."""
-        self._said, self._said_s = rows(self._cluster), time.monotonic()
-        told = [
+    def print(self) -> None:
+        """Print how many requests of each kind wait, and how many have ended."""
+        self._shown, self._shown_s = rows(self._cluster), time.monotonic()
+        parts = [
             f"{row.name} {row.watched:,} waiting, {row.completed:,} completed, "
             f"{row.expired:,} expired"
-            for row in self._said
+            for row in self._shown
             if row.watched or row.completed or row.expired
         ]
-        print("; ".join(told) or "nothing has waited yet", flush=True)
+        print("; ".join(parts) or "nothing has waited yet", flush=True)

@@ -1,8 +1,8 @@
-"""A broker: who answers which API, on which door.
+"""A broker: its id, its door, its settings, and the handler of each API.
 
 A handler is called as `handle(request, reply, context)`: `request` as kio read it, `reply` to
 be called once with the answer's fields, now or later and from any thread. Handlers run on the
-listener's thread with the cluster's agenda held, and never block: what has to wait is a
+listener's thread with the cluster's agenda held, and never block: a request that has to wait is a
 `DelayedRequest` in a purgatory.
 """
 
@@ -17,7 +17,7 @@ from sojourn.errors import OutOfRange
 from sojourn.kafka import wire
 from sojourn.kafka.fetch.sessions import FetchSessions
 from sojourn.kafka.metadata_cache import MetadataCache
-from sojourn.kafka.network.listener import Door
+from sojourn.kafka.network.door import Door
 from sojourn.kafka.network.reply import Reply as Reply
 
 if TYPE_CHECKING:
@@ -28,46 +28,45 @@ if TYPE_CHECKING:
 
 
 class Context(NamedTuple):
-    """Who asks, and whom."""
+    """The client of a request, and the broker that it was sent to."""
 
     api_version: int
     client_id: str
     client_host: str
     connection_id: int
     broker: Broker
-    local_host: str  # the address that the client has come by
+    local_host: str  # the address to which the client has connected
     connection: Connection
 
 
+_PORT_MAX = 65_535
 _EVERY_ADDRESS = ("0.0.0.0", "::", "")
 _LISTENER = re.compile(r"(\w+)://\[?(.*?)\]?:(\d+)")
 
 
 def advertised(listeners: str, number: int, protocol: str) -> tuple[str, int] | None:
-    """Host and port that the n-th broker advertises; each takes the next port. None: not set."""
+    """Host and port that the n-th broker advertises, each the next port; None if not set."""
     if not listeners:
         return None
-    found = _LISTENER.fullmatch(listeners)
+    match = _LISTENER.fullmatch(listeners)
     if (
-        found is None
-        or found[1] != protocol
-        or not found[2]
-        or not int(found[3]) + number <= _MOST_PORT
+        match is None
+        or match[1] != protocol
+        or not match[2]
+        or not int(match[3]) + number <= _PORT_MAX
     ):
         raise OutOfRange(
             f"advertised.listeners must be {protocol}://HOST:PORT, got {listeners!r}; of several "
             "brokers each takes the next port"
         )
-    return found[2], int(found[3]) + number
+    return match[2], int(match[3]) + number
 
 
 def advertised_hosts(listeners: str) -> list[str]:
-    """The host of `advertised.listeners`, for its certificate; none if it is not set."""
-    found = _LISTENER.fullmatch(listeners)
-    return [found[2]] if found is not None else []
+    """The host of `advertised.listeners`, for the certificate; empty if it is not set."""
+    match = _LISTENER.fullmatch(listeners)
+    return [match[2]] if match is not None else []
 
-
-_MOST_PORT = 65_535
 
 Handler = Callable[[Any, Reply, Context], None]
 
@@ -85,13 +84,13 @@ class Broker:
         self.handlers: dict[str, Handler] = {}
         self.fetch_sessions = FetchSessions(self)
         self.metadata_cache = MetadataCache(cluster)
-        number = len(cluster.brokers)  # how many there are before it
+        number = len(cluster.brokers)  # counted from 0
         self.advertised = advertised(
             settings.text("advertised.listeners"), number, cluster.security.protocol
         )
         security = cluster.security
         self.door = Door(listener, port, security.serve(self), lambda: security.tls(self))
-        # Its own of what it was started with.
+        # The part of its static settings that is its own.
         own = {
             "broker.id": str(broker_id),
             "node.id": str(broker_id),
@@ -112,13 +111,13 @@ class Broker:
 
     @property
     def log_dir(self) -> str:
-        """What clients are told of where the logs are; they are in memory."""
+        """The directory that clients see; the logs are in memory."""
         return f"/sojourn/broker-{self.id}"
 
     def endpoint(self, context: Context) -> dict[str, Any]:
-        """Where it is, as the protocol has it: what it advertises, or where it listens.
+        """Its host and port in answers: what it advertises, or where it listens.
 
-        If it listens on every address, clients are told the one that they have come by.
+        If it listens on every address, the one to which the client has connected.
         """
         host, port = self.advertised or (self.host, self.port)
         if host in _EVERY_ADDRESS:
@@ -133,19 +132,19 @@ class Broker:
         self.handlers.update(handlers)
 
     def serve(self, connection: Connection, request: wire.Request) -> None:
-        """Take a request from a connection, on the listener's thread."""
+        """Serve a request of a connection, on the listener's thread."""
         api = request.api
         if api.name not in self.handlers:
             log.warning("kafka: broker %d does not serve %s; connection closed", self.id, api.name)
             connection.close()
             return
         faults = self.cluster.faults
-        if faults.is_active and faults.strike(self, connection, request):
+        if faults.is_active and faults.apply(self, connection, request):
             return
         self.handle(connection, request, Reply(connection, api, request.correlation_id))
 
     def handle(self, connection: Connection, request: wire.Request, reply: Reply) -> None:
-        """Have the request handled; whatever that raises ends its connection alone."""
+        """Call the request's handler; if that raises, the connection is closed."""
         api = request.api
         context = Context(
             api.version,

@@ -1,12 +1,12 @@
-"""Configuration: what can be set on a broker and on a topic, its type, default and bounds.
+"""Settings of brokers and topics: their types, defaults and bounds, and their values in layers.
 
-Every name that Kafka knows can be set, so that people's own property files and topic definitions
-carry over; a name that it does not know is refused, and so is a value that it would refuse. Most
-settings change nothing here (docs/kafka.md has those that do).
+Every setting of Kafka is accepted, so that people's own property files and topic definitions carry
+over. An unknown name is refused, and so is a value that Kafka would refuse. Most settings have no
+effect here (docs/kafka.md lists those that have).
 
-Values are kept as text, as the protocol has them. They lie in layers, the uppermost counts:
+Values are kept as text, as the protocol has them. They are in layers, and the first one counts:
 
-    a topic's      its own
+    a topic's      the topic's own
                    the broker's of the corresponding name (`log.retention.ms` for `retention.ms`)
     a broker's     altered at this broker
                    altered for all brokers
@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 from sojourn.errors import OutOfRange
 from sojourn.kafka import known_settings
 
-# The protocol's numbers for types.
+# The protocol's numbers for types of settings.
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = range(1, 10)
 
-# And for where a value comes from.
+# The protocol's numbers for where a value comes from.
 TOPIC_CONFIG = 1
 DYNAMIC_BROKER_CONFIG = 2
 DYNAMIC_DEFAULT_BROKER_CONFIG = 3
@@ -44,41 +44,41 @@ _TYPES = {
     "class": CLASS,
     "password": PASSWORD,
 }
-_MOST = {INT: 2**31 - 1, SHORT: 2**15 - 1, LONG: 2**63 - 1, DOUBLE: float("inf")}
+_MAX = {INT: 2**31 - 1, SHORT: 2**15 - 1, LONG: 2**63 - 1, DOUBLE: float("inf")}
 _NULL = "~"
 
 
 class InvalidConfig(OutOfRange):
-    """A name that nobody knows, or a value that cannot be."""
+    """An unknown setting, or a value that it cannot have."""
 
 
 class Definition(NamedTuple):
-    """What a setting may be."""
+    """A setting: its type, default and bounds."""
 
     type: int
     default: str | None
     low: float = float("-inf")
     high: float = float("inf")
-    besides: float | None = None  # what it may be outside these bounds
+    besides: float | None = None  # one allowed value outside the bounds
     choices: tuple[str, ...] = ()
     any_case: bool = False
     not_empty: bool = False
-    broker_name: str = ""  # of a topic's setting: what it is called broker-wide
+    broker_name: str = ""  # of a topic's setting: the broker's setting that is its default
     read_only: bool = False
-    is_hidden: bool = False  # accepted, but not told of
+    is_hidden: bool = False  # accepted, but not described
 
     @property
     def is_sensitive(self) -> bool:
         return self.type == PASSWORD
 
     def checked(self, name: str, value: str) -> str:
-        """Return the value if it may be, or say why not."""
+        """The value in its normal form; or InvalidConfig."""
         text = value.strip()
         if self.type == BOOLEAN:
             if text.lower() not in ("true", "false"):
                 raise InvalidConfig(f"{name} must be true or false, got {value!r}")
             return text.lower()
-        if self.type in _MOST:
+        if self.type in _MAX:
             self._check_number(name, text)
             return text
         if self.not_empty and not text:
@@ -93,7 +93,7 @@ class Definition(NamedTuple):
             number = as_number(text)
         except ValueError:
             raise InvalidConfig(f"{name} must be a number, got {text!r}") from None
-        most = _MOST[self.type]
+        most = _MAX[self.type]
         low, high = max(self.low, -most - 1), min(self.high, most)
         if not low <= number <= high and number != self.besides:
             raise InvalidConfig(f"{name} must be from {low:g} to {high:g}, got {text}")
@@ -101,7 +101,7 @@ class Definition(NamedTuple):
     def _check_choice(self, name: str, text: str) -> None:
         parts = [part.strip() for part in text.split(",")] if self.type == LIST else [text]
         if self.type == LIST and not text:
-            parts = []  # taking the last one away leaves none
+            parts = []  # subtracting the last one leaves an empty list
         for part in parts:
             if (part.upper() if self.any_case else part) not in self.choices:
                 allowed = ", ".join(self.choices)
@@ -128,12 +128,12 @@ def _definitions(table: str, read_only: bool) -> Iterator[tuple[str, Definition]
 def _rule(rule: str) -> dict[str, Any]:
     bounds = re.fullmatch(r"(-?[\d.]+?)\.\.(-?[\d.]*)( or -1)?", rule)
     if bounds is not None:
-        found: dict[str, Any] = {"low": float(bounds[1])}
+        limits: dict[str, Any] = {"low": float(bounds[1])}
         if bounds[2]:
-            found["high"] = float(bounds[2])
+            limits["high"] = float(bounds[2])
         if bounds[3]:
-            found["besides"] = -1
-        return found
+            limits["besides"] = -1
+        return limits
     if rule == "not empty":
         return {"not_empty": True}
     if rule.startswith("any case: "):
@@ -146,19 +146,19 @@ TOPIC: Mapping[str, Definition] = dict(_definitions(known_settings.TOPIC, read_o
 _BROKER = dict(_definitions(known_settings.BROKER, read_only=True))
 BROKER: Mapping[str, Definition] = {
     **_BROKER,
-    # Kafka's code says 3 s, its own configuration for development 0, and so do we: a test should
-    # not wait unless it asks to.
+    # 3 s in Kafka's code, 0 in the configuration that it ships for development and here: a test
+    # should not wait unless it asks to.
     "group.initial.rebalance.delay.ms": _BROKER["group.initial.rebalance.delay.ms"]._replace(
         default="0"
     ),
-    # Not of Kafka's: how much later each broker hears of a new topic than the one before it. -1:
-    # as on a quick network, but at once on a clock that is moved by hand, where nobody would hear.
+    # Ours: how much later each broker learns of a new topic than the one before it. -1: 5 ms, or 0
+    # on a clock that is moved by hand.
     "sojourn.metadata.delay.ms": Definition(INT, "-1", low=-1, is_hidden=True),
-    # Not of Kafka's: its quotas are set per user, of which we have none.
+    # Ours: Kafka's quotas are set per user, which we do not have.
     "sojourn.partition.mutations.per.second": Definition(DOUBLE, "inf", low=0, is_hidden=True),
 }
 
-# A broker's setting that is not set goes by another one, in another unit.
+# Where a broker's setting is not set, another one in another unit counts.
 COARSER: Mapping[str, tuple[tuple[str, int], ...]] = {
     "log.retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
     "log.roll.ms": (("log.roll.hours", 3_600_000),),
@@ -170,7 +170,7 @@ COARSER: Mapping[str, tuple[tuple[str, int], ...]] = {
 class Layer:
     """Values that were set in one place."""
 
-    #: How often any layer was changed: what was looked up before may not hold any more.
+    #: How often any layer was changed: cached values from before are out of date.
     changes = 0
 
     def __init__(self, source: int, values: Mapping[str, str] | None = None) -> None:
@@ -178,13 +178,13 @@ class Layer:
         self.values: Mapping[str, str] = dict(values or {})
 
     def replace(self, values: Mapping[str, str]) -> None:
-        """Have these be set and no others."""
+        """Set these values, and remove all others."""
         self.values = dict(values)
         Layer.changes += 1
 
 
 class Settings:
-    """Settings of one broker, topic or cluster: layers, and for a topic what is beneath them."""
+    """Settings of one broker, topic or cluster: layers, and for a topic its broker's settings."""
 
     def __init__(
         self,
@@ -195,21 +195,21 @@ class Settings:
         self.definitions = definitions
         self.layers = layers
         self.beneath = beneath
-        self._found: dict[str, str | None] = {}
+        self._values: dict[str, str | None] = {}  # found before, until a layer changes
         self._numbers: dict[str, int] = {}
-        self._found_at = -1
+        self._cached_at = -1
 
     @property
     def own(self) -> Mapping[str, str]:
-        """What was set here and not further down; the layer that clients alter."""
+        """The values of the first layer, which clients alter."""
         return self.layers[0].values
 
     def over(self, beneath: Settings) -> Settings:
-        """The same settings, above those of another broker."""
+        """The same settings, with the defaults of another broker."""
         return Settings(self.definitions, self.layers, beneath)
 
     def replace(self, own: Mapping[str, str]) -> None:
-        """Have these be set here and no others."""
+        """Set these values here, and remove all others."""
         self.layers[0].replace(own)
 
     def checked(self, name: str, value: str) -> str:
@@ -217,18 +217,18 @@ class Settings:
             raise InvalidConfig(f"Unknown config name: {name}")
         return self.definitions[name].checked(name, value)
 
-    def found(self, name: str) -> str | None:
-        """The value in force; None if there is none."""
-        if self._found_at != Layer.changes:  # each fetch and each produce looks up several
-            self._forget()
+    def value(self, name: str) -> str | None:
+        """The present value; None if there is none."""
+        if self._cached_at != Layer.changes:  # each fetch and each produce looks up several
+            self._clear_cache()
         try:
-            return self._found[name]
+            return self._values[name]
         except KeyError:
-            value = self._found[name] = self._find(name)
+            value = self._values[name] = self._find(name)
             return value
 
-    def _forget(self) -> None:
-        self._found, self._numbers, self._found_at = {}, {}, Layer.changes
+    def _clear_cache(self) -> None:
+        self._values, self._numbers, self._cached_at = {}, {}, Layer.changes
 
     def _find(self, name: str) -> str | None:
         for layer in self.layers:
@@ -236,22 +236,22 @@ class Settings:
                 return layer.values[name]
         definition = self.definitions[name]
         if self.beneath is not None and definition.broker_name:
-            value = self.beneath.found(definition.broker_name)
+            value = self.beneath.value(definition.broker_name)
             if value is not None:
                 return value
             for coarser, factor in COARSER.get(definition.broker_name, ()):
-                value = self.beneath.found(coarser)
+                value = self.beneath.value(coarser)
                 if value is not None:
                     return str(int(value) * factor)
         return definition.default
 
     def text(self, name: str) -> str:
-        """The value in force; empty if there is none."""
-        return self.found(name) or ""
+        """The present value; empty if there is none."""
+        return self.value(name) or ""
 
     def number(self, name: str) -> int:
-        if self._found_at != Layer.changes:
-            self._forget()
+        if self._cached_at != Layer.changes:
+            self._clear_cache()
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = int(self.text(name))
@@ -262,7 +262,7 @@ class Settings:
 
 
 def static_layer(values: Mapping[str, object] | None) -> Layer:
-    """What brokers are started with, checked; or InvalidConfig."""
+    """The settings that brokers are started with, checked; or InvalidConfig."""
     return Layer(STATIC_BROKER_CONFIG, _checked(BROKER, values))
 
 
@@ -274,7 +274,7 @@ def topic_settings(beneath: Settings, values: Mapping[str, object] | None) -> Se
 
 
 def check_together(settings: Settings) -> None:
-    """Check what only can be said of several of a topic's settings; or InvalidConfig."""
+    """Check settings of a topic that limit each other; or InvalidConfig."""
     least, most = "min.compaction.lag.ms", "max.compaction.lag.ms"
     if settings.number(least) > settings.number(most):
         raise InvalidConfig(

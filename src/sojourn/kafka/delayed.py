@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 class DelayedRequest(DelayedOperation):
-    """Waits like any operation; `try_complete`, `on_complete` and `on_expiration` run locked.
+    """Waits like any operation; `try_complete`, `on_complete` and `on_expiration` hold the agenda.
 
-    Who signals progress holds the agenda: `on_complete` runs in that thread.
+    Whoever signals progress holds it, too: `on_complete` runs in that thread.
     """
 
     def __init__(self, timeout_ms: int, agenda: Agenda) -> None:

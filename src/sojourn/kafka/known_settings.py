@@ -1,9 +1,9 @@
-"""Every setting that Kafka knows, from its own definitions: 4.3's, and those that only 3.9 had.
+"""Every setting of Kafka, from its own definitions: those of 4.3, and those that only 3.9 has.
 
-    name | type | default, ~ for null | what it may be | what else
+    name | type | default, ~ for null | allowed values | flags
 
-`hidden` is accepted and not described: of 3.9, or Kafka's own business. `dynamic` can be altered
-while brokers run. `as` says what a topic's setting is called for all topics.
+The flags: `hidden` is accepted and not described (only in 3.9, or internal to Kafka); `dynamic`
+can be altered while brokers run; `as NAME` is the broker's setting with the default of a topic's.
 """
 
 # ruff: noqa: E501, W291

@@ -10,8 +10,8 @@ from sojourn.core.purgatory import Purgatory
 if TYPE_CHECKING:
     from sojourn.core.timer import Timer
 
-# Each leadership has its key, and there is no end of elections. An idle key is of no use to anybody
-# (leadership.py); a minute keeps the keys of partitions that are in use.
+# Each leadership has its own key, so keys grow with every election. Idle ones are not needed
+# (leadership.py); a minute keeps those of partitions in use.
 _FORGET_AFTER_MS = 60_000
 
 

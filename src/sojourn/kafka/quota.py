@@ -1,8 +1,8 @@
-"""The quota on partition changes: so many partitions created or deleted a second.
+"""The controller mutation quota: how many partitions may be created or deleted each second.
 
-A bucket of tokens, one for each partition, that fills at the rate and holds what comes in over
-Kafka's quota windows. A change is let in while the bucket is not below empty, and may take it
-below; whoever comes then is told how long it takes until it is back at zero.
+A token bucket, one token for each partition. It fills at the quota's rate and holds what comes in
+over Kafka's quota windows. A request is accepted while the bucket is not below zero, and may take
+it below; later requests get the time until it is back at zero as their throttle time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MutationQuota:
-    """How many partitions may yet be created and deleted."""
+    """Counts the partitions that are created and deleted."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -23,9 +23,9 @@ class MutationQuota:
         self._filled_ms = 0
 
     def take(self, partitions: int, strict: bool = True) -> int:
-        """Take this many; 0 if that is allowed, else after how many ms to come again.
+        """Take this many tokens; return the throttle time in ms, 0 if the quota allows them.
 
-        If not strict they are taken all the same, and the client is told to wait before more.
+        If not strict they are taken also above the quota.
         """
         settings = self._cluster.settings
         rate = float(settings.text("sojourn.partition.mutations.per.second"))

@@ -1,4 +1,4 @@
-"""A refusal: what a request asked for cannot be, with the protocol's code and a reason."""
+"""A refusal: why a request cannot be served, with the protocol's error code and a reason."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class RecordError(NamedTuple):
-    """Which record of a batch is to blame, and why."""
+    """A record of a batch that was refused, and why."""
 
     number: int
     reason: str
 
 
 class Refused(SojournError):
-    """Raised where it is found out, caught where the answer is put together."""
+    """Raised by the check that fails, caught where the answer is built."""
 
     def __init__(
         self, code: ErrorCode, reason: str = "", records: Sequence[RecordError] = ()

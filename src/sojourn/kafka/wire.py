@@ -1,18 +1,18 @@
-"""The wire: frames to requests and answers to frames, and the only file that knows kio.
+"""The wire: from frames to requests and from answers to frames. Only this file uses kio.
 
 A request frame, after its four bytes of length:
 
     api key (2) | api version (2) | correlation id (4) | client id | tags | the request itself
 
-kio has one class for each version of each message. Handlers should not care, so they get the
-request as kio read it and answer with plain fields by name, nested as dictionaries and lists:
+kio has one class for each version of each message. Handlers get the request as kio read it, and
+answer with fields by name, nested as dictionaries and lists:
 
     reply({"topics": [{"name": "t", "error_code": ErrorCode.none}]})
 
-`Api.encode` makes the version's own class of it: fields that this version lacks are left out,
+`Api.encode` builds the version's own class from them: fields that this version lacks are left out,
 those not given take the protocol's default (or null, zero, no error). Durations are
-milliseconds. A name that no version has is a mistake of ours; `check_names` finds those, for
-tests, since it has to load every version's classes.
+milliseconds. A name that no version has is a bug; tests set `check_names` to find those, since it
+has to load every version's classes.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _START = struct.Struct(">hhi")
 
 
 class BadFrame(SojournError, ValueError):
-    """The bytes are no request that we can answer; the connection they came on is closed."""
+    """The bytes are not a request that can be answered; their connection is closed."""
 
 
 #: Whether names of fields are checked against all versions.
@@ -98,7 +98,7 @@ check_names = False
 
 
 class Request(NamedTuple):
-    """A frame, read."""
+    """A request, decoded."""
 
     api: Api
     correlation_id: int
@@ -126,7 +126,7 @@ class Api:
         self.key = API_KEYS[name]
         self.version = version
         request = load_request_schema(self.key, version)
-        #: The answer's class, whose fields tell what this version has.
+        #: The answer's class, with the fields of this version.
         self.response: Any = load_response_schema(self.key, version)
         response = self.response
         self._read_header = entity_reader(request.__header_schema__)
@@ -136,7 +136,7 @@ class Api:
         self._write = entity_writer(response)
 
     def read(self, frame: bytes) -> Request:
-        """Read a request, its length cut off."""
+        """Read a request, without its length."""
         try:
             header, size = self._read_header(frame, 0)
             payload, _ = self._read(frame, size)
@@ -145,7 +145,7 @@ class Api:
         return Request(self, header.correlation_id, header.client_id or "", payload)
 
     def encode(self, correlation_id: int, fields: Fields) -> bytes:
-        """Write the answer as a frame, its length in front."""
+        """Write the answer as a frame, with its length."""
         buffer = io.BytesIO()
         buffer.write(bytes(4))
         buffer.write(correlation_id.to_bytes(4, "big", signed=True))
@@ -161,7 +161,7 @@ class Api:
 
 
 class UnknownVersion(BadFrame):
-    """A version that we do not serve; of `api_versions` it can be answered all the same."""
+    """A version that is not served. For `api_versions` there is an answer to it."""
 
     def __init__(self, name: str, version: int, correlation_id: int) -> None:
         super().__init__(f"{name} version {version} is not served")
@@ -170,14 +170,14 @@ class UnknownVersion(BadFrame):
 
 
 def read_request(frame: bytes) -> Request:
-    """Read a frame, its length cut off; raises `BadFrame`."""
+    """Read a frame, without its length; or `BadFrame`."""
     if len(frame) < _START.size:
         raise BadFrame(f"a request of {len(frame)} bytes is shorter than any header")
     key, version, correlation_id = _START.unpack_from(frame)
     name = api_key_map.get(key)
     if name is None or name not in VERSIONS:
-        known = f" ({name})" if name else ""
-        raise BadFrame(f"API key {key}{known} is not served")
+        shown = f" ({name})" if name else ""
+        raise BadFrame(f"API key {key}{shown} is not served")
     low, high = VERSIONS[name]
     if not low <= version <= high:
         raise UnknownVersion(name, version, correlation_id)
@@ -189,10 +189,10 @@ _apis: dict[tuple[str, int], Api] = {}
 
 def api(name: str, version: int) -> Api:
     """The API of this name and version, made when first asked for."""
-    found = _apis.get((name, version))
-    if found is None:
-        found = _apis[name, version] = Api(name, version)
-    return found
+    cached = _apis.get((name, version))
+    if cached is None:
+        cached = _apis[name, version] = Api(name, version)
+    return cached
 
 
 def milliseconds(duration: datetime.timedelta) -> int:
@@ -206,19 +206,19 @@ def milliseconds(duration: datetime.timedelta) -> int:
 @functools.cache
 def _known_fields(name: str) -> frozenset[str]:
     """Every field name that any version of this response has, at any depth."""
-    known: set[str] = set()
+    names: set[str] = set()
 
-    def note(entity: Any) -> None:
+    def collect(entity: Any) -> None:
         for field in dataclasses.fields(entity):
-            known.add(field.name)
+            names.add(field.name)
             nested = _nested(field.type)
             if nested is not None:
-                note(nested)
+                collect(nested)
 
     low, high = VERSIONS[name]
     for version in range(low, high + 1):
-        note(load_response_schema(API_KEYS[name], version))
-    return frozenset(known)
+        collect(load_response_schema(API_KEYS[name], version))
+    return frozenset(names)
 
 
 def _nested(annotation: Any) -> Any:
@@ -226,9 +226,9 @@ def _nested(annotation: Any) -> Any:
     if dataclasses.is_dataclass(annotation):
         return annotation
     for argument in getattr(annotation, "__args__", ()):
-        found = _nested(argument)
-        if found is not None:
-            return found
+        nested = _nested(argument)
+        if nested is not None:
+            return nested
     return None
 
 
@@ -239,7 +239,7 @@ def _is_tuple(annotation: Any) -> bool:
 
 
 def nested_in(entity: Any, name: str) -> Any:
-    """The class of what stands in this field of the entity, in a list or by itself."""
+    """The class of this field's value, or of the values in its list."""
     return next(_nested(field.type) for field in dataclasses.fields(entity) if field.name == name)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sojourn.kafka.configs import (
@@ -39,14 +39,13 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
     }
 
 
-def entries(settings: Settings, names: Iterable[str] | None) -> list[dict[str, Any]]:
-    """Each setting in force, with where it comes from; of all, or those of these names."""
-    known = settings.definitions
-    wanted = known if not names else set(names)
+def config_entries(settings: Settings, names: Iterable[str] | None) -> list[dict[str, Any]]:
+    """Each setting's present value and its source; all settings, or those of these names."""
+    definitions = settings.definitions
     return [
         _entry(settings, name)
-        for name in sorted(wanted)
-        if name in known and not known[name].is_hidden
+        for name in sorted(set(names) if names else definitions)
+        if name in definitions and not definitions[name].is_hidden
     ]
 
 
@@ -55,7 +54,7 @@ def _entry(settings: Settings, name: str) -> dict[str, Any]:
     synonyms = _synonyms(settings, name)
     if settings.beneath is not None and definition.broker_name:
         synonyms += _synonyms(settings.beneath, definition.broker_name)
-    value = settings.found(name)
+    value = settings.value(name)
     return {
         "name": name,
         "value": None if definition.is_sensitive else value,
@@ -68,30 +67,30 @@ def _entry(settings: Settings, name: str) -> dict[str, Any]:
 
 
 def _synonyms(settings: Settings, name: str) -> list[dict[str, Any]]:
-    """What it was set to in each layer, and its default; a topic's is its broker's."""
+    """The values in each layer, then the default; a topic's default is its broker's value."""
     definition = settings.definitions[name]
-    found = [
+    synonyms = [
         {"name": name, "value": layer.values[name], "source": layer.source}
         for layer in settings.layers
         if name in layer.values
     ]
     if settings.beneath is None and definition.default is not None:
-        found.append({"name": name, "value": definition.default, "source": DEFAULT_CONFIG})
-    elif found:
+        synonyms.append({"name": name, "value": definition.default, "source": DEFAULT_CONFIG})
+    elif synonyms:
         for coarser, _ in COARSER.get(name, ()):
             default = settings.definitions[coarser].default
             if default is not None:
-                found.append({"name": coarser, "value": default, "source": DEFAULT_CONFIG})
-    return found
+                synonyms.append({"name": coarser, "value": default, "source": DEFAULT_CONFIG})
+    return synonyms
 
 
 def _settings_of(context: Context, kind: int, name: str) -> Settings:
     """The settings of this resource; or Refused."""
     cluster = context.broker.cluster
     if kind == TOPIC_RESOURCE:
-        fault = name_error(name)
-        if fault:
-            raise Refused(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {fault}")
+        error = name_error(name)
+        if error:
+            raise Refused(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {error}")
         topic = cluster.controller.topics.get(name)
         if topic is None:
             raise Refused(ErrorCode.unknown_topic_or_partition, f"no topic {name}")
@@ -106,7 +105,7 @@ def _settings_of(context: Context, kind: int, name: str) -> Settings:
 
 
 def _described(context: Context, resource: Any) -> list[dict[str, Any]]:
-    """What is told of a resource; or Refused."""
+    """The settings of a resource, as they are described; or Refused."""
     kind, name, keys = (
         resource.resource_type,
         resource.resource_name,
@@ -116,19 +115,19 @@ def _described(context: Context, resource: Any) -> list[dict[str, Any]]:
         return []
     settings = _settings_of(context, kind, name)
     if kind == TOPIC_RESOURCE:
-        return entries(settings.over(context.broker.settings), keys)
-    if not name:  # what was altered for all brokers, and nothing else
+        return config_entries(settings.over(context.broker.settings), keys)
+    if not name:  # only what was altered for all brokers
         altered = settings.own.keys() & keys if keys else settings.own.keys()
         return [
             entry | {"synonyms": entry["synonyms"][:1]}
-            for entry in (entries(settings, altered) if altered else [])
+            for entry in (config_entries(settings, altered) if altered else [])
         ]
     if name != str(context.broker.id):
         raise Refused(
             ErrorCode.invalid_request,
             f"Unexpected broker id, expected {context.broker.id}, but received {name}",
         )
-    return entries(settings, keys)
+    return config_entries(settings, keys)
 
 
 def describe_configs(request: Any, reply: Reply, context: Context) -> None:
@@ -140,11 +139,11 @@ def describe_configs(request: Any, reply: Reply, context: Context) -> None:
             "resource_name": resource.resource_name,
         }
         try:
-            found = _described(context, resource)
+            configs = _described(context, resource)
             if not request.include_synonyms:
-                for entry in found:
+                for entry in configs:
                     entry["synonyms"] = []
-            fields |= {"configs": found, "error_message": ""}
+            fields |= {"configs": configs, "error_message": ""}
         except Refused as refused:
             unknown = refused.code is ErrorCode.unknown_topic_or_partition
             reason = "" if unknown else refused.reason
@@ -154,9 +153,9 @@ def describe_configs(request: Any, reply: Reply, context: Context) -> None:
 
 
 def alter_configs(request: Any, reply: Reply, context: Context) -> None:
-    """Give each resource these settings and no others."""
+    """Replace each resource's settings."""
 
-    def wanted(settings: Settings, resource: Any) -> dict[str, str]:
+    def new_settings(settings: Settings, resource: Any) -> dict[str, str]:
         _check_once(resource)
         own = {}
         for entry in resource.configs:
@@ -165,26 +164,26 @@ def alter_configs(request: Any, reply: Reply, context: Context) -> None:
             own[entry.name] = entry.value
         return own
 
-    _alter(request, reply, context, wanted)
+    _alter(request, reply, context, new_settings)
 
 
 def incremental_alter_configs(request: Any, reply: Reply, context: Context) -> None:
-    """Set, unset, add to or take from settings of each resource."""
+    """Set, delete, append to or subtract from settings of each resource."""
 
-    def wanted(settings: Settings, resource: Any) -> dict[str, str]:
+    def new_settings(settings: Settings, resource: Any) -> dict[str, str]:
         own = dict(settings.own)
         _check_once(resource)
         for entry in resource.configs:
             _change(own, settings, entry)
         return own
 
-    _alter(request, reply, context, wanted)
+    _alter(request, reply, context, new_settings)
 
 
 def _check_once(resource: Any) -> None:
     names = [entry.name for entry in resource.configs]
     if len(set(names)) != len(names):
-        raise Refused(ErrorCode.invalid_request, "a setting is named twice")
+        raise Refused(ErrorCode.invalid_request, "a setting is listed twice")
 
 
 def _change(own: dict[str, str], settings: Settings, entry: Any) -> None:
@@ -200,17 +199,24 @@ def _change(own: dict[str, str], settings: Settings, entry: Any) -> None:
         own[name] = entry.value
         return
     if name not in settings.definitions or settings.definitions[name].type != LIST:
-        raise Refused(ErrorCode.invalid_config, f"operation {operation} is not for {name}")
-    now = [part for part in own.get(name, settings.text(name)).split(",") if part]
+        raise Refused(
+            ErrorCode.invalid_config, f"operation {operation} needs a list setting, got {name}"
+        )
+    parts = [part for part in own.get(name, settings.text(name)).split(",") if part]
     given = [part.strip() for part in entry.value.split(",")]
     if operation == _APPEND:
-        now += [part for part in given if part not in now]
+        parts += [part for part in given if part not in parts]
     else:
-        now = [part for part in now if part not in given]
-    own[name] = ",".join(now)
+        parts = [part for part in parts if part not in given]
+    own[name] = ",".join(parts)
 
 
-def _alter(request: Any, reply: Reply, context: Context, wanted: Any) -> None:
+def _alter(
+    request: Any,
+    reply: Reply,
+    context: Context,
+    new_settings: Callable[[Settings, Any], dict[str, str]],
+) -> None:
     responses = []
     for resource in request.resources:
         fields: dict[str, Any] = {
@@ -219,7 +225,7 @@ def _alter(request: Any, reply: Reply, context: Context, wanted: Any) -> None:
         }
         try:
             settings = _settings_of(context, resource.resource_type, resource.resource_name)
-            own = _checked(settings, wanted(settings, resource))
+            own = _checked(settings, new_settings(settings, resource))
             if not request.validate_only:
                 settings.replace(own)
                 for partition in context.broker.cluster.controller.partitions():
@@ -233,20 +239,20 @@ def _alter(request: Any, reply: Reply, context: Context, wanted: Any) -> None:
 
 
 def _checked(settings: Settings, own: Mapping[str, str]) -> dict[str, str]:
-    """The values, if a client may set them; or Refused, or InvalidConfig."""
+    """The values, checked; or Refused, or InvalidConfig if a client may not set them."""
     if settings.definitions is TOPIC:
-        found = {name: settings.checked(name, value) for name, value in own.items()}
-        check_together(Settings(TOPIC, [Layer(TOPIC_CONFIG, found)], settings.beneath))
-        return found
-    found = {}
+        checked = {name: settings.checked(name, value) for name, value in own.items()}
+        check_together(Settings(TOPIC, [Layer(TOPIC_CONFIG, checked)], settings.beneath))
+        return checked
+    checked = {}
     for name, value in own.items():
-        # Kafka's brokers take a name that they do not know: it may be a plug-in's.
+        # Kafka's brokers accept unknown names, which may be a plug-in's.
         if name not in BROKER:
             continue
         if BROKER[name].read_only and value != settings.own.get(name):
             raise Refused(ErrorCode.invalid_request, f"{name} cannot be changed while brokers run")
         try:
-            found[name] = settings.checked(name, value)
+            checked[name] = settings.checked(name, value)
         except InvalidConfig as error:
             raise Refused(ErrorCode.invalid_request, str(error)) from None
-    return found
+    return checked

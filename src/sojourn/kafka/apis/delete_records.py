@@ -1,11 +1,11 @@
-"""DeleteRecords: move each log's start, and wait until all live replicas have done so.
+"""DeleteRecords: move each log's start, and wait until the replicas on live brokers have done so.
 
 Each partition is pending until
 
-    A  this broker no longer leads it, or the topic is gone: NOT_LEADER_OR_FOLLOWER or
+    A  this broker no longer leads it, or the topic is deleted: NOT_LEADER_OR_FOLLOWER or
        UNKNOWN_TOPIC_OR_PARTITION
-    B  the low watermark, the lowest start of the live replicas' logs, has come to the offset
-    C  the time is up: REQUEST_TIMED_OUT
+    B  the low watermark, the lowest start of the logs on live brokers, reaches the offset
+    C  the request expires: REQUEST_TIMED_OUT
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from sojourn.kafka.partition import Partition
 
 
-class Status:
-    """How one partition is doing."""
+class DeletionResult:
+    """One partition of a deletion, and its answer."""
 
     __slots__ = ("error", "index", "is_pending", "low_watermark", "offset", "partition")
 
@@ -36,6 +36,7 @@ class Status:
         self.is_pending = False
 
     def start(self, offset: int, broker: Broker) -> None:
+        """Move the leader's log start, or keep the error."""
         partition = self.partition
         try:
             if partition is None:
@@ -44,11 +45,12 @@ class Status:
                 raise Refused(ErrorCode.not_leader_or_follower)
             self.offset = partition.delete_records(offset)
             self.is_pending = True
-            self.look(broker)
+            self.check(broker)
         except Refused as refused:
             self.error = refused.code
 
-    def look(self, broker: Broker) -> None:
+    def check(self, broker: Broker) -> None:
+        """Look whether the replicas have caught up, or the leader has changed."""
         partition = self.partition
         assert partition is not None
         if partition.is_deleted or not partition.is_led_by(broker.id):  # case A
@@ -65,30 +67,30 @@ class Status:
 
 
 class DelayedDeleteRecords(DelayedRequest):
-    """A deletion that waits for the replicas' logs to start later."""
+    """A deletion that waits for the replicas' logs."""
 
     def __init__(
         self,
         timeout_ms: int,
         broker: Broker,
-        statuses: list[Status],
+        results: list[DeletionResult],
         answer: Callable[[], None],
     ) -> None:
         super().__init__(timeout_ms, broker.cluster.agenda)
         self.broker = broker
-        self.statuses = statuses
+        self.results = results
         self.answer = answer
 
     def try_complete(self) -> bool:
-        for status in self.statuses:
-            if status.is_pending:
-                status.look(self.broker)
-        return not any(status.is_pending for status in self.statuses) and self.force_complete()
+        for result in self.results:
+            if result.is_pending:
+                result.check(self.broker)
+        return not any(result.is_pending for result in self.results) and self.force_complete()
 
     def on_complete(self) -> None:
-        for status in self.statuses:
-            if status.is_pending:
-                status.error = ErrorCode.request_timed_out  # case C
+        for result in self.results:
+            if result.is_pending:
+                result.error = ErrorCode.request_timed_out  # case C
         self.answer()
 
 
@@ -97,16 +99,16 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
 
 
 def delete_records(request: Any, reply: Reply, context: Context) -> None:
-    """Delete what comes before each offset."""
+    """Delete the records before each offset."""
     broker = context.broker
-    rows: list[tuple[str, list[Status]]] = []
+    rows: list[tuple[str, list[DeletionResult]]] = []
     for topic in request.topics:
         row = []
         for asked in topic.partitions:
             index = asked.partition_index
-            status = Status(index, broker.metadata_cache.partition(topic.name, index))
-            status.start(asked.offset, broker)
-            row.append(status)
+            result = DeletionResult(index, broker.metadata_cache.partition(topic.name, index))
+            result.start(asked.offset, broker)
+            row.append(result)
         rows.append((topic.name, row))
 
     def answer() -> None:
@@ -117,11 +119,11 @@ def delete_records(request: Any, reply: Reply, context: Context) -> None:
                         "name": name,
                         "partitions": [
                             {
-                                "partition_index": status.index,
-                                "low_watermark": status.low_watermark,
-                                "error_code": status.error,
+                                "partition_index": result.index,
+                                "low_watermark": result.low_watermark,
+                                "error_code": result.error,
                             }
-                            for status in row
+                            for result in row
                         ],
                     }
                     for name, row in rows
@@ -129,10 +131,10 @@ def delete_records(request: Any, reply: Reply, context: Context) -> None:
             }
         )
 
-    pending = [status for _, row in rows for status in row if status.is_pending]
+    pending = [result for _, row in rows for result in row if result.is_pending]
     if not pending:
         answer()
         return
     waiting = DelayedDeleteRecords(milliseconds(request.timeout), broker, pending, answer)
-    keys = [status.partition.key for status in pending if status.partition is not None]
+    keys = [result.partition.key for result in pending if result.partition is not None]
     broker.cluster.purgatories.delete_records.try_complete_else_watch(waiting, keys)

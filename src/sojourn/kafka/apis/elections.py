@@ -1,4 +1,4 @@
-"""ElectLeaders: have the preferred replica lead, or any at all."""
+"""ElectLeaders: elect the preferred replica, or with an unclean election any replica."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def elect_leaders(request: Any, reply: Reply, context: Context) -> None:
     controller = context.broker.cluster.controller
     unclean = getattr(request, "election_type", PREFERRED) == UNCLEAN
     asked = request.topic_partitions
-    everything = asked is None
+    is_for_all = asked is None
     if asked is None:
         wanted = [
             (topic.name, range(len(topic.partitions))) for topic in controller.topics.values()
@@ -40,9 +40,9 @@ def elect_leaders(request: Any, reply: Reply, context: Context) -> None:
         row = []
         for index in indices:
             code, message = _elect(controller, controller.partition(name, index), unclean)
-            if not (everything and code is ErrorCode.election_not_needed):
+            if not (is_for_all and code is ErrorCode.election_not_needed):
                 row.append({"partition_id": index, "error_code": code, "error_message": message})
-        if row or everything:
+        if row or is_for_all:
             results.append({"topic": name, "partition_result": row})
     reply({"replica_election_results": results})
 

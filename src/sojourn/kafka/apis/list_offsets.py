@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch: which offset is first, last, of a time, of an epoch."""
+"""ListOffsets and OffsetForLeaderEpoch: the first or last offset, that of a time or an epoch."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker, Context, Handler, Reply
     from sojourn.kafka.partition import Partition
 
-# What stands in the place of a time.
+# Special timestamps.
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 
-# The version from which on each is known.
+# The version from which on each is allowed.
 _NEVER = 1_000
 _SINCE = {EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
@@ -34,7 +34,7 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
 
 
 def _led(context: Context, topic: str, index: int, leader_epoch: int) -> Partition:
-    """The partition, if this broker leads it in the epoch that the client knows; or Refused."""
+    """The partition, if this broker leads it in the client's epoch; or Refused."""
     partition = context.broker.metadata_cache.partition(topic, index)
     if partition is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
@@ -45,17 +45,17 @@ def _led(context: Context, topic: str, index: int, leader_epoch: int) -> Partiti
 
 
 def list_offsets(request: Any, reply: Reply, context: Context) -> None:
-    """Answer for each partition."""
-    times = Counter(
+    """Answer the offset of each partition."""
+    counts = Counter(
         (topic.name, asked.partition_index)
         for topic in request.topics
         for asked in topic.partitions
     )
 
-    def found(topic: str, asked: Any) -> dict[str, Any]:
+    def fields_of(topic: str, asked: Any) -> dict[str, Any]:
         fields = {"partition_index": asked.partition_index}
         try:
-            if times[topic, asked.partition_index] > 1:
+            if counts[topic, asked.partition_index] > 1:
                 raise Refused(ErrorCode.invalid_request)
             if asked.timestamp < LATEST and context.api_version < _SINCE.get(
                 asked.timestamp, _NEVER
@@ -77,7 +77,7 @@ def list_offsets(request: Any, reply: Reply, context: Context) -> None:
             "topics": [
                 {
                     "name": topic.name,
-                    "partitions": [found(topic.name, asked) for asked in topic.partitions],
+                    "partitions": [fields_of(topic.name, asked) for asked in topic.partitions],
                 }
                 for topic in request.topics
             ]
@@ -86,7 +86,7 @@ def list_offsets(request: Any, reply: Reply, context: Context) -> None:
 
 
 def _offset(partition: Partition, timestamp: int, request: Any) -> tuple[int, int, int]:
-    """Offset, time and epoch; -1 for what there is not."""
+    """Offset, time and epoch; -1 for those that do not exist."""
     log = partition.log
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return log.start_offset, -1, log.epochs[0][0] if log.epochs else -1
@@ -106,9 +106,9 @@ def _offset(partition: Partition, timestamp: int, request: Any) -> tuple[int, in
 
 
 def offset_for_leader_epoch(request: Any, reply: Reply, context: Context) -> None:
-    """Say for each partition where an epoch ended."""
+    """Answer for each partition where an epoch ended."""
 
-    def found(topic: str, asked: Any) -> dict[str, Any]:
+    def fields_of(topic: str, asked: Any) -> dict[str, Any]:
         fields = {"partition": asked.partition}
         try:
             partition = _led(context, topic, asked.partition, asked.current_leader_epoch)
@@ -122,7 +122,7 @@ def offset_for_leader_epoch(request: Any, reply: Reply, context: Context) -> Non
             "topics": [
                 {
                     "topic": topic.topic,
-                    "partitions": [found(topic.topic, asked) for asked in topic.partitions],
+                    "partitions": [fields_of(topic.topic, asked) for asked in topic.partitions],
                 }
                 for topic in request.topics
             ]

@@ -1,4 +1,4 @@
-"""DescribeLogDirs and AlterReplicaLogDirs: each broker has one directory, in name only."""
+"""DescribeLogDirs and AlterReplicaLogDirs: one directory for each broker, in name only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
 
 
 def describe_log_dirs(request: Any, reply: Reply, context: Context) -> None:
-    """Say how big this broker's logs are, of the partitions asked for or of all."""
+    """Answer the size of this broker's logs, of the partitions asked for or of all."""
     broker = context.broker
     wanted = None
     if request.topics is not None:
@@ -44,7 +44,7 @@ def describe_log_dirs(request: Any, reply: Reply, context: Context) -> None:
 
 
 def alter_replica_log_dirs(request: Any, reply: Reply, context: Context) -> None:
-    """Leave each replica where it is; there is nowhere else."""
+    """Accept each replica's present directory, and refuse any other."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for directory in request.dirs:
         for topic in directory.topics:

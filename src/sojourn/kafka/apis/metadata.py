@@ -1,4 +1,4 @@
-"""ApiVersions, Metadata, DescribeCluster and DescribeTopicPartitions: what there is, and where."""
+"""ApiVersions, Metadata, DescribeCluster and DescribeTopicPartitions."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from sojourn.kafka.topic import Topic
 
 _NO_ID = UUID(int=0)
-_NOT_ASKED = -(2**31)  # authorized operations: nobody has asked
-# Everybody may do everything, a bit for each: read 3, write 4, create 5, delete 6, alter 7,
+_NOT_ASKED = -(2**31)  # authorized operations were not asked for
+# Every client may do everything, a bit for each: read 3, write 4, create 5, delete 6, alter 7,
 # describe 8, act as a broker 9, describe and alter settings 10 and 11, write idempotently 12.
 _TOPIC_OPERATIONS = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
 _CLUSTER_OPERATIONS = sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
 
-_BROKERS, _CONTROLLERS = 1, 2  # whose endpoints are asked for
-_BY_ID = 12  # from this version on topics can be asked for by id
+_BROKERS, _CONTROLLERS = 1, 2  # endpoint types
+_TOPIC_IDS_SINCE = 12  # from this version on topics can be named by their id
 
 _PARTITIONS_MAX = 2_000  # Kafka's max.request.partition.size.limit
 
-# librdkafka compresses only for brokers that say they know produce version 0, so Kafka goes on
-# saying so although it has forgotten those versions; and so do we.
-_SAID_LOWEST = {"produce": 0}
+# librdkafka compresses only for brokers that advertise produce version 0, so Kafka still advertises
+# it, although it no longer serves those versions; and so do we.
+_ADVERTISED_LOWEST = {"produce": 0}
 
-# What clients may call themselves.
+# A client's software name and version.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -46,7 +46,7 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
 
 
 def api_versions(request: Any, reply: Reply, context: Context) -> None:
-    """Say what this broker serves."""
+    """Answer the APIs and versions that this broker serves."""
     names = (
         getattr(request, "client_software_name", "unknown"),
         getattr(request, "client_software_version", "unknown"),
@@ -59,7 +59,7 @@ def api_versions(request: Any, reply: Reply, context: Context) -> None:
             "api_keys": [
                 {
                     "api_key": wire.API_KEYS[name],
-                    "min_version": _SAID_LOWEST.get(name, wire.VERSIONS[name][0]),
+                    "min_version": _ADVERTISED_LOWEST.get(name, wire.VERSIONS[name][0]),
                     "max_version": wire.VERSIONS[name][1],
                 }
                 for name in sorted(context.broker.handlers, key=wire.API_KEYS.__getitem__)
@@ -70,13 +70,15 @@ def api_versions(request: Any, reply: Reply, context: Context) -> None:
 
 
 def metadata(request: Any, reply: Reply, context: Context) -> None:
-    """Say which brokers there are and who leads what; topics asked for may be created."""
+    """Answer the brokers, topics and leaders; topics asked for may be created."""
     cluster = context.broker.cluster
     topics: list[wire.Fields] = []
     with_topics = getattr(request, "include_topic_authorized_operations", False)
     with_cluster = getattr(request, "include_cluster_authorized_operations", False)
     asked = _asked(request, context)
-    if context.api_version < _BY_ID and any(topic_id is not None for _, topic_id in asked):
+    if context.api_version < _TOPIC_IDS_SINCE and any(
+        topic_id is not None for _, topic_id in asked
+    ):
         reply(
             {
                 "brokers": [],
@@ -124,7 +126,7 @@ def _asked(request: Any, context: Context) -> list[tuple[str, UUID | None]]:
     topics = request.topics
     if topics is None or (context.api_version == 0 and not topics):
         return [(topic.name, None) for topic in context.broker.metadata_cache.topics()]
-    # Each once, however often it is asked for.
+    # Each once, also if it was asked for twice.
     return list(
         dict.fromkeys((topic.name or "", getattr(topic, "topic_id", None)) for topic in topics)
     )
@@ -157,7 +159,7 @@ def _partition(partition: Partition) -> wire.Fields:
 
 
 def describe_cluster(request: Any, reply: Reply, context: Context) -> None:
-    """Say which brokers there are."""
+    """Answer the brokers."""
     cluster = context.broker.cluster
     endpoint_type = getattr(request, "endpoint_type", _BROKERS)
     if endpoint_type != _BROKERS:
@@ -193,10 +195,10 @@ def describe_cluster(request: Any, reply: Reply, context: Context) -> None:
 
 
 def describe_topic_partitions(request: Any, reply: Reply, context: Context) -> None:
-    """Describe topics in the order of their names, so many partitions, and say where to go on."""
-    known = {topic.name: topic for topic in context.broker.metadata_cache.topics()}
+    """Describe topics in the order of their names, up to a limit, with a cursor to go on from."""
+    known_topics = {topic.name: topic for topic in context.broker.metadata_cache.topics()}
     named = {topic.name for topic in request.topics}
-    names = sorted(named or known)
+    names = sorted(named or known_topics)
     limit = max(1, min(request.response_partition_limit, _PARTITIONS_MAX))
     first = 0
     if request.cursor is not None:
@@ -209,15 +211,17 @@ def describe_topic_partitions(request: Any, reply: Reply, context: Context) -> N
     topics: list[wire.Fields] = []
     cursor = None
     for name in names:
-        topic = known.get(name)
+        topic = known_topics.get(name)
         if limit == 0:
             cursor = {"topic_name": name, "partition_index": 0}
             break
         if topic is None:
-            fault = name_error(name)
-            code = ErrorCode.unknown_topic_or_partition
-            unknown = _unknown(name, ErrorCode.invalid_topic_exception if fault else code)
-            topics.append({**unknown, "topic_authorized_operations": _TOPIC_OPERATIONS})
+            error = ErrorCode.unknown_topic_or_partition
+            if name_error(name):
+                error = ErrorCode.invalid_topic_exception
+            topics.append(
+                {**_unknown(name, error), "topic_authorized_operations": _TOPIC_OPERATIONS}
+            )
         else:
             shown = topic.partitions[first : first + limit]
             topics.append(

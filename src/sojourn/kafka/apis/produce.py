@@ -1,26 +1,26 @@
-"""Produce: append, and with acks=all wait until those in sync have it.
+"""Produce: append, and with acks=all wait until the replicas in sync have it.
 
-A produce with acks=-1 requires of each partition that the high watermark reaches the end of what
-was appended. The key of such a requirement is that of the leadership (leadership.py):
+A produce with acks=-1 requires that in each partition the high watermark reaches the end of what
+was appended. The key of the requirement is the leadership's (leadership.py):
 
-    appended to t/0, offsets 5 and 6; we have led it since epoch 3     requires=[("t/0@3", 7),
-    appended to t/1, offset 11; we have led it since epoch 0                     ("t/1@0", 12)]
+    appended to t/0, offsets 5 and 6; this broker leads since epoch 3     requires=[("t/0@3", 7),
+    appended to t/1, offset 11; this broker leads since epoch 0                     ("t/1@0", 12)]
 
-It waits until all requirements hold or its time is up. Then, for each partition:
+It waits until all requirements hold, or expires. Then, for each partition:
 
     A  the high watermark has reached the offset under this leadership: no error
     B  the leadership has ended before that: NOT_LEADER_OR_FOLLOWER, or
        UNKNOWN_TOPIC_OR_PARTITION if the topic was deleted
-    C  neither: the time is up, REQUEST_TIMED_OUT
+    C  neither: it has expired, REQUEST_TIMED_OUT
 
-With one replica, or for a retry of what was appended before, the high watermark may be there
-already. Such a partition is not waited for:
+With one replica, or for a retry of an appended batch, the high watermark may be there already.
+The produce does not wait for such a partition:
 
     D  no error; or NOT_ENOUGH_REPLICAS_AFTER_APPEND if too few are in sync now
 
-While fewer are in sync than `min.insync.replicas`, the high watermark stands still, and so the
-produce waits: until enough are in sync again, or for case C. Offsets are given in any case: it
-was appended.
+While fewer replicas are in sync than `min.insync.replicas`, the high watermark does not move, and
+the produce waits until enough are in sync again, or for case C. The answer has the offsets in any
+case: the batch was appended.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 ALL = -1
 
-# What is refused for these reasons is answered without the log's start.
+# Answers with these errors do not have the log's start.
 _WITHOUT_START = (ErrorCode.message_too_large, ErrorCode.corrupt_message)
 
 
-class Status:
-    """How one partition of a produce is doing."""
+class ProduceResult:
+    """One partition of a produce, and its answer."""
 
     __slots__ = (
         "appended",
@@ -71,10 +71,10 @@ class Status:
         self.log_start_offset = -1
 
 
-class Pending(NamedTuple):
-    """A partition to wait for, until the leadership's high watermark has reached the offset."""
+class PendingProduce(NamedTuple):
+    """A partition that waits until the leadership's high watermark reaches the offset."""
 
-    status: Status
+    result: ProduceResult
     leadership: Leadership
     offset: int
 
@@ -86,7 +86,7 @@ class DelayedProduce(DelayedRequest):
         self,
         timeout_ms: int,
         agenda: Agenda,
-        pending: list[Pending],
+        pending: list[PendingProduce],
         answer: Callable[[], None],
     ) -> None:
         super().__init__(timeout_ms, agenda)
@@ -94,21 +94,21 @@ class DelayedProduce(DelayedRequest):
         self.answer = answer
 
     def on_complete(self) -> None:
-        for status, leadership, offset in self.pending:
+        for result, leadership, offset in self.pending:
             if leadership.high_watermark >= offset:
                 continue  # case A
             if leadership.end_error is not None:
-                status.error = leadership.end_error  # case B
+                result.error = leadership.end_error  # case B
             else:
-                status.error = ErrorCode.request_timed_out  # case C
+                result.error = ErrorCode.request_timed_out  # case C
         self.answer()
 
 
 class _Answer:
-    """Puts the answer together and sends it, once all partitions are decided."""
+    """Sends the answer, once every partition has a result."""
 
     def __init__(
-        self, rows: list[tuple[str, list[Status]]], reply: Reply, acks: int, context: Context
+        self, rows: list[tuple[str, list[ProduceResult]]], reply: Reply, acks: int, context: Context
     ) -> None:
         self._rows = rows
         self._reply = reply
@@ -117,16 +117,16 @@ class _Answer:
 
     def __call__(self) -> None:
         if self._acks == 0:
-            # Without an answer the only way to say that something is wrong is to hang up.
-            if any(status.error is not ErrorCode.none for _, row in self._rows for status in row):
+            # Without an answer, closing the connection is the only way to report an error.
+            if any(result.error is not ErrorCode.none for _, row in self._rows for result in row):
                 self._reply.hang_up()
             else:
-                self._reply.nothing()
+                self._reply.send_nothing()
             return
         self._reply(
             {
                 "responses": [
-                    {"name": name, "partition_responses": [_fields(status) for status in row]}
+                    {"name": name, "partition_responses": [_fields(result) for result in row]}
                     for name, row in self._rows
                 ],
                 "node_endpoints": self._endpoints(),
@@ -145,22 +145,22 @@ class _Answer:
         )
 
 
-def _fields(status: Status) -> dict[str, Any]:
-    appended = status.appended
+def _fields(result: ProduceResult) -> dict[str, Any]:
+    appended = result.appended
     fields: dict[str, Any] = {
-        "index": status.index,
-        "error_code": status.error,
+        "index": result.index,
+        "error_code": result.error,
         "base_offset": appended.base_offset if appended else -1,
         "log_append_time": appended.append_ms if appended else -1,
-        "log_start_offset": appended.log_start_offset if appended else status.log_start_offset,
+        "log_start_offset": appended.log_start_offset if appended else result.log_start_offset,
         "record_errors": [
             {"batch_index": number, "batch_index_error_message": reason}
-            for number, reason in status.record_errors
+            for number, reason in result.record_errors
         ],
-        "error_message": status.message or None,
+        "error_message": result.message or None,
     }
-    if status.error is ErrorCode.not_leader_or_follower and status.partition is not None:
-        fields["current_leader"] = current_leader(status.partition)
+    if result.error is ErrorCode.not_leader_or_follower and result.partition is not None:
+        fields["current_leader"] = current_leader(result.partition)
     return fields
 
 
@@ -173,18 +173,20 @@ def produce(request: Any, reply: Reply, context: Context) -> None:
     broker = context.broker
     cluster = broker.cluster
     acks = request.acks
-    rows: list[tuple[str, list[Status]]] = []
-    pending: list[Pending] = []
+    rows: list[tuple[str, list[ProduceResult]]] = []
+    pending: list[PendingProduce] = []
     for topic in request.topic_data:
         row = []
         for data in topic.partition_data:
-            status = Status(data.index, broker.metadata_cache.partition(topic.name, data.index))
+            result = ProduceResult(
+                data.index, broker.metadata_cache.partition(topic.name, data.index)
+            )
             try:
-                pending += _append(status, data.records, request, context)
+                pending += _append(result, data.records, request, context)
             except Refused as refused:
-                status.error, status.message = refused.code, refused.reason
-                status.record_errors = refused.records
-            row.append(status)
+                result.error, result.message = refused.code, refused.reason
+                result.record_errors = refused.records
+            row.append(result)
         rows.append((topic.name, row))
     answer = _Answer(rows, reply, acks, context)
     if not pending:
@@ -196,12 +198,14 @@ def produce(request: Any, reply: Reply, context: Context) -> None:
     )
 
 
-def _append(status: Status, data: bytes | None, request: Any, context: Context) -> list[Pending]:
-    """Append, or Refused; return what there is to wait for."""
+def _append(
+    result: ProduceResult, data: bytes | None, request: Any, context: Context
+) -> list[PendingProduce]:
+    """Append, or Refused; return what to wait for."""
     acks = request.acks
     if acks not in (ALL, 0, 1):
         raise Refused(ErrorCode.invalid_required_acks, f"acks must be -1, 0 or 1, got {acks}")
-    partition = status.partition
+    partition = result.partition
     if partition is None or partition.is_deleted:
         raise Refused(ErrorCode.unknown_topic_or_partition)
     batch = single_batch(data, context.api_version)
@@ -209,7 +213,7 @@ def _append(status: Status, data: bytes | None, request: Any, context: Context) 
     if is_transactional and request.transactional_id is None:
         raise Refused(
             ErrorCode.transactional_id_authorization_failed,
-            "a transactional batch, and no transactional id",
+            "a transactional batch without a transactional id",
         )
     leadership = partition.leadership
     if leadership is None or not partition.is_led_by(context.broker.id):
@@ -217,25 +221,25 @@ def _append(status: Status, data: bytes | None, request: Any, context: Context) 
     if is_transactional:
         _check_transaction(partition, batch, request.transactional_id, context)
     try:
-        status.appended = partition.append(batch, acks)
+        result.appended = partition.append(batch, acks)
     except Refused as refused:
         if refused.code not in _WITHOUT_START:
-            status.log_start_offset = partition.log.start_offset
+            result.log_start_offset = partition.log.start_offset
         raise
     if acks != ALL:
         return []
-    offset = status.appended.next_offset
+    offset = result.appended.next_offset
     if leadership.high_watermark < offset:
-        return [Pending(status, leadership, offset)]
+        return [PendingProduce(result, leadership, offset)]
     if not partition.has_enough_in_sync:
-        status.error = ErrorCode.not_enough_replicas_after_append  # case D
+        result.error = ErrorCode.not_enough_replicas_after_append  # case D
     return []
 
 
 def _check_transaction(
     partition: Partition, batch: Batch, transactional_id: str, context: Context
 ) -> None:
-    """Refuse a batch that begins a transaction here which its coordinator does not know of."""
+    """Refuse a batch that begins a transaction here which its coordinator does not have."""
     producers, owner = partition.log.producers, Owner(batch.producer_id, batch.producer_epoch)
     if producers.is_in_transaction(*owner):
         return
@@ -248,8 +252,8 @@ def _check_transaction(
     except Refused as refused:
         code = code_for_writers(refused.code, context.api_version >= _ABORTABLE_SINCE)
         if code is ErrorCode.concurrent_transactions:
-            code = ErrorCode.not_enough_replicas  # what producers of all versions try again after
+            code = ErrorCode.not_enough_replicas  # producers of all versions retry this
         raise Refused(code, refused.reason) from None
 
 
-_ABORTABLE_SINCE = 11  # from this version on clients know that aborting is the way out
+_ABORTABLE_SINCE = 11  # from this version on clients know TRANSACTION_ABORTABLE

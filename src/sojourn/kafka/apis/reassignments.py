@@ -4,10 +4,10 @@
                1 2           -        -          1 2
     3 2        3 2 1         3        1          1 2        3 follows
                3 2 1         3        1          1 2 3      3 has caught up: the move is done
-               3 2           -        -          2 3        1 is let go of; it led, so 3 does
+               3 2           -        -          2 3        1 is removed; it led, so 3 is elected
 
-The answer does not wait for that. Asked for again while it goes on, a move takes the new goal;
-cancelled, it goes back to the replicas from before.
+The answer does not wait for that. A second request while the first is in progress replaces its
+target; a cancelled one goes back to the original replicas.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
 
 
 def alter_partition_reassignments(request: Any, reply: Reply, context: Context) -> None:
-    """Begin or cancel a move for each partition."""
+    """Begin or cancel a reassignment for each partition."""
     controller = context.broker.cluster.controller
     responses = []
     for topic in request.topics:
@@ -55,36 +55,36 @@ def _alter(controller: Controller, topic: str, index: int, replicas: Sequence[in
     if replicas is None:
         controller.cancel_reassignment(partition)
         return
-    fault = ""
+    error = ""
     if not replicas:
-        fault = "an empty replica list"
+        error = "an empty replica list"
     elif len(set(replicas)) != len(replicas):
-        fault = f"a broker more than once: {list(replicas)}"
+        error = f"a broker more than once: {list(replicas)}"
     else:
-        known = controller.all_brokers()
-        strangers = [replica for replica in replicas if replica not in known]
-        if strangers:
-            fault = f"broker {strangers[0]}, but no such broker is registered"
-    if fault:
+        brokers = controller.all_brokers()
+        unknown = [replica for replica in replicas if replica not in brokers]
+        if unknown:
+            error = f"broker {unknown[0]}, but no such broker is registered"
+    if error:
         raise Refused(
             ErrorCode.invalid_replica_assignment,
-            f"The manual partition assignment includes {fault}.",
+            f"The manual partition assignment includes {error}.",
         )
     controller.reassign(partition, tuple(replicas))
 
 
 def list_partition_reassignments(request: Any, reply: Reply, context: Context) -> None:
-    """Say which moves go on, of the partitions asked for or of all."""
+    """List the reassignments in progress, of the partitions asked for or of all."""
     controller = context.broker.cluster.controller
     if request.topics is None:
         partitions = list(controller.partitions())
     else:
-        found = [
+        asked = [
             controller.partition(topic.name, index)
             for topic in request.topics
             for index in topic.partition_indexes
         ]
-        partitions = [partition for partition in found if partition is not None]
+        partitions = [partition for partition in asked if partition is not None]
     rows: dict[str, list[dict[str, Any]]] = {}
     for partition in partitions:
         if partition.is_reassigning:

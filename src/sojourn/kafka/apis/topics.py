@@ -1,13 +1,13 @@
 """CreateTopics, CreatePartitions and DeleteTopics.
 
-Each topic is checked by itself and has its own result. The answer waits
+Each topic is checked and answered separately. The answer waits until
 
-    A  until every partition that was created has a leader in the metadata
-    B  or the time is up: REQUEST_TIMED_OUT for the topics that lack one, the others their result
+    A  every partition that was created has a leader
+    B  the request expires: REQUEST_TIMED_OUT for topics with a partition that has none
 
-A request that gives no time (≤ 0) is late before it begins: nothing is done, and the answer is
-REQUEST_TIMED_OUT. So it is with KRaft; with ZooKeeper such topics were created. A request that
-is only to be validated creates nothing and waits for nothing.
+A request with a timeout ≤ 0 does nothing and is answered REQUEST_TIMED_OUT, as with KRaft; with
+ZooKeeper such topics were created. A request with `validate_only` creates nothing and does not
+wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
-from sojourn.kafka.apis.configs import entries
+from sojourn.kafka.apis.configs import config_entries
 from sojourn.kafka.configs import InvalidConfig, Settings
 from sojourn.kafka.controller import METADATA
 from sojourn.kafka.delayed import DelayedRequest
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 _NO_ID = UUID(int=0)
 
 
-class Result:
-    """What becomes of one topic of a request."""
+class TopicResult:
+    """One topic of a request, and its answer."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.error = ErrorCode.none
         self.message: str | None = None
-        self.topic: Topic | None = None  # if it, or partitions of it, were created
+        self.topic: Topic | None = None  # set if it, or partitions of it, were created
         self.assignment: Assignment = []
         self.settings: Settings | None = None
 
-    def fail(self, error: ErrorCode, message: str | None = None) -> None:
+    def set_error(self, error: ErrorCode, message: str | None = None) -> None:
         self.error = error
         self.message = message
 
     @property
-    def is_led(self) -> bool:
+    def has_leaders(self) -> bool:
         return self.topic is None or all(p.leader >= 0 for p in self.topic.partitions)
 
 
@@ -59,7 +59,7 @@ class DelayedTopics(DelayedRequest):
         self,
         timeout_ms: int,
         broker: Broker,
-        results: Sequence[Result],
+        results: Sequence[TopicResult],
         answer: Callable[[], None],
     ) -> None:
         super().__init__(timeout_ms, broker.cluster.agenda)
@@ -67,12 +67,14 @@ class DelayedTopics(DelayedRequest):
         self.answer = answer
 
     def try_complete(self) -> bool:
-        return all(result.is_led for result in self.results) and self.force_complete()  # case A
+        return (
+            all(result.has_leaders for result in self.results) and self.force_complete()
+        )  # case A
 
     def on_complete(self) -> None:
         for result in self.results:
-            if not result.is_led:
-                result.fail(ErrorCode.request_timed_out, "no leader in time")  # case B
+            if not result.has_leaders:
+                result.set_error(ErrorCode.request_timed_out, "a partition has no leader")  # case B
         self.answer()
 
 
@@ -84,10 +86,10 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
     }
 
 
-def _answer_when_led(
-    request: Any, context: Context, results: Sequence[Result], answer: Callable[[], None]
+def _answer_when_leaders_exist(
+    request: Any, context: Context, results: Sequence[TopicResult], answer: Callable[[], None]
 ) -> None:
-    """Answer now or when there are leaders."""
+    """Answer now, or when every new partition has a leader."""
     created = [result for result in results if result.topic is not None]
     if not created:
         answer()
@@ -97,13 +99,12 @@ def _answer_when_led(
         context.broker.cluster.purgatories.topic.try_complete_else_watch(waiting, [METADATA])
 
 
-def _is_late(request: Any) -> bool:
-    """Whether the request's time is up before it begins."""
+def _has_no_time(request: Any) -> bool:
     return milliseconds(request.timeout) <= 0
 
 
 class _Throttle:
-    """Counts against the quota; remembers the longest time to wait."""
+    """Counts against the quota; keeps the longest throttle time."""
 
     def __init__(self, context: Context, strict_from: int) -> None:
         self._quota = context.broker.cluster.mutations
@@ -123,19 +124,19 @@ class _Throttle:
 
 
 def create_topics(request: Any, reply: Reply, context: Context) -> None:
-    """Create each topic that can be."""
+    """Create each topic that is valid."""
     controller = context.broker.cluster.controller
     names = Counter(topic.name for topic in request.topics)
     throttle = _Throttle(context, strict_from=6)
     results = []
     for name, count in names.items():
-        result = Result(name)
+        result = TopicResult(name)
         results.append(result)
         if count > 1:
-            result.fail(ErrorCode.invalid_request, "Duplicate topic name.")
+            result.set_error(ErrorCode.invalid_request, "Duplicate topic name.")
             continue
-        if _is_late(request):
-            result.fail(ErrorCode.request_timed_out)
+        if _has_no_time(request):
+            result.set_error(ErrorCode.request_timed_out)
             continue
         asked = next(topic for topic in request.topics if topic.name == name)
         try:
@@ -150,7 +151,7 @@ def create_topics(request: Any, reply: Reply, context: Context) -> None:
                     delay_ms=context.broker.cluster.metadata_delay_ms,
                 )
         except Refused as refused:
-            result.fail(refused.code, refused.reason)
+            result.set_error(refused.code, refused.reason)
 
     def answer() -> None:
         reply(
@@ -160,15 +161,15 @@ def create_topics(request: Any, reply: Reply, context: Context) -> None:
             }
         )
 
-    _answer_when_led(request, context, results, answer)
+    _answer_when_leaders_exist(request, context, results, answer)
 
 
-def _check_topic(asked: Any, controller: Controller, result: Result) -> None:
-    """Find out where its replicas go and what its settings are; or Refused."""
+def _check_topic(asked: Any, controller: Controller, result: TopicResult) -> None:
+    """Choose its replicas and check its settings; or Refused."""
     name = asked.name
-    fault = name_error(name)
-    if fault:
-        raise Refused(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {fault}")
+    error = name_error(name)
+    if error:
+        raise Refused(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {error}")
     if name in controller.topics:
         raise Refused(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
     other = controller.collides_with(name)
@@ -212,25 +213,25 @@ def _check_topic(asked: Any, controller: Controller, result: Result) -> None:
 
 
 def _check_assignment(assignment: Assignment, controller: Controller, factor: int) -> None:
-    known = controller.all_brokers()
+    brokers = controller.all_brokers()
     alive = controller.alive_brokers()
     for replicas in assignment:
-        fault = ""
+        error = ""
         if not replicas:
-            fault = "a partition without replicas"
+            error = "a partition without replicas"
         elif len(set(replicas)) != len(replicas):
-            fault = f"{list(replicas)} names a broker twice"
+            error = f"{list(replicas)} names a broker twice"
         elif len(replicas) != factor:
-            fault = "partitions have different numbers of replicas"
-        elif any(replica not in known for replica in replicas):
-            fault = f"{list(replicas)} names a broker that there is not"
+            error = "partitions have different numbers of replicas"
+        elif any(replica not in brokers for replica in replicas):
+            error = f"{list(replicas)} names a broker that does not exist"
         elif not any(replica in alive for replica in replicas):
-            fault = f"none of the brokers {list(replicas)} is alive"
-        if fault:
-            raise Refused(ErrorCode.invalid_replica_assignment, fault)
+            error = f"none of the brokers {list(replicas)} is alive"
+        if error:
+            raise Refused(ErrorCode.invalid_replica_assignment, error)
 
 
-def _created_fields(result: Result) -> dict[str, Any]:
+def _created_fields(result: TopicResult) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "name": result.name,
         "error_code": result.error,
@@ -242,7 +243,7 @@ def _created_fields(result: Result) -> dict[str, Any]:
     }
     if result.settings is not None and result.error is ErrorCode.none:
         fields |= {
-            # Of what is only validated too: the one that it might have had.
+            # With validate_only, too: an id that it could have had.
             "topic_id": result.topic.id if result.topic else uuid4(),
             "num_partitions": len(result.assignment),
             "replication_factor": len(result.assignment[0]),
@@ -251,7 +252,7 @@ def _created_fields(result: Result) -> dict[str, Any]:
                     name: entry[name]
                     for name in ("name", "value", "read_only", "config_source", "is_sensitive")
                 }
-                for entry in entries(result.settings, None)
+                for entry in config_entries(result.settings, None)
             ],
         }
     return fields
@@ -261,28 +262,28 @@ def _created_fields(result: Result) -> dict[str, Any]:
 
 
 def create_partitions(request: Any, reply: Reply, context: Context) -> None:
-    """Add partitions to each topic that can have them."""
+    """Add partitions to each topic that is valid."""
     controller = context.broker.cluster.controller
     names = Counter(topic.name for topic in request.topics)
     throttle = _Throttle(context, strict_from=3)
-    results: list[Result] = []
+    results: list[TopicResult] = []
     for asked in request.topics:
         if any(result.name == asked.name for result in results):
             continue
-        result = Result(asked.name)
+        result = TopicResult(asked.name)
         results.append(result)
         try:
             if names[asked.name] > 1:
                 raise Refused(ErrorCode.invalid_request, "Duplicate topic in request.")
-            if _is_late(request):
+            if _has_no_time(request):
                 raise Refused(ErrorCode.request_timed_out)
-            topic = _check_more(asked, controller, result)
+            topic = _check_new_partitions(asked, controller, result)
             if not request.validate_only:
                 throttle.take(len(result.assignment))
                 controller.add_partitions(topic, result.assignment)
                 result.topic = topic
         except Refused as refused:
-            result.fail(refused.code, refused.reason or None)
+            result.set_error(refused.code, refused.reason or None)
 
     def answer() -> None:
         reply(
@@ -299,27 +300,27 @@ def create_partitions(request: Any, reply: Reply, context: Context) -> None:
             }
         )
 
-    _answer_when_led(request, context, results, answer)
+    _answer_when_leaders_exist(request, context, results, answer)
 
 
-def _check_more(asked: Any, controller: Controller, result: Result) -> Topic:
+def _check_new_partitions(asked: Any, controller: Controller, result: TopicResult) -> Topic:
     topic = controller.topics.get(asked.name)
     if topic is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
-    more = asked.count - len(topic.partitions)
-    if more <= 0:
+    added = asked.count - len(topic.partitions)
+    if added <= 0:
         raise Refused(
             ErrorCode.invalid_partitions,
             f"The topic {topic.name} currently has {len(topic.partitions)} partition(s); "
             f"{asked.count} would not be an increase.",
         )
     if asked.assignments is None:
-        result.assignment = controller.place_more(topic, more)
+        result.assignment = controller.place_more(topic, added)
     else:
-        if len(asked.assignments) != more:
+        if len(asked.assignments) != added:
             raise Refused(
                 ErrorCode.invalid_replica_assignment,
-                f"Attempted to add {more} additional partition(s), but only "
+                f"Attempted to add {added} additional partition(s), but only "
                 f"{len(asked.assignments)} assignment(s) were specified.",
             )
         result.assignment = [tuple(assignment.broker_ids) for assignment in asked.assignments]
@@ -331,7 +332,7 @@ def _check_more(asked: Any, controller: Controller, result: Result) -> Topic:
 
 
 def delete_topics(request: Any, reply: Reply, context: Context) -> None:
-    """Delete each topic that there is, at once."""
+    """Delete each topic that exists."""
     cluster = context.broker.cluster
     controller = cluster.controller
     throttle = _Throttle(context, strict_from=5)
@@ -340,20 +341,20 @@ def delete_topics(request: Any, reply: Reply, context: Context) -> None:
         asked = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
         asked = [(name, None) for name in request.topic_names]
-    times = Counter(asked)
+    counts = Counter(asked)
     responses = []
-    for name, topic_id in times:
+    for name, topic_id in counts:
         fields: dict[str, Any] = {"name": name, "topic_id": topic_id or _NO_ID}
         try:
             if not cluster.settings.flag("delete.topic.enable"):
-                if context.api_version < _SAYS_DISABLED:
+                if context.api_version < _DELETION_DISABLED_SINCE:
                     raise Refused(ErrorCode.invalid_request)
                 raise Refused(ErrorCode.topic_deletion_disabled)
-            if times[name, topic_id] > 1:
+            if counts[name, topic_id] > 1:
                 raise Refused(ErrorCode.invalid_request, "Duplicate topic name.")
-            if _is_late(request):
+            if _has_no_time(request):
                 raise Refused(ErrorCode.request_timed_out)
-            topic = _named(controller, name, topic_id)
+            topic = _find_topic(controller, name, topic_id)
             fields |= {"name": topic.name, "topic_id": topic.id}
             throttle.take(len(topic.partitions))
             controller.delete_topic(topic)
@@ -363,22 +364,22 @@ def delete_topics(request: Any, reply: Reply, context: Context) -> None:
     reply({"throttle_time": throttle.ms, "responses": responses})
 
 
-_SAYS_DISABLED = 3  # from this version on there is a code for it
+_DELETION_DISABLED_SINCE = 3  # from this version on there is an error code for it
 
 
-def _named(controller: Controller, name: str | None, topic_id: UUID | None) -> Topic:
+def _find_topic(controller: Controller, name: str | None, topic_id: UUID | None) -> Topic:
     if name is not None and topic_id is not None:
-        raise Refused(ErrorCode.invalid_request, "a topic by name and by id")
+        raise Refused(ErrorCode.invalid_request, "give a topic's name or its id, not both")
     if topic_id is not None:
-        found = controller.topic_by_id(topic_id)
-        if found is None:
+        topic = controller.topic_by_id(topic_id)
+        if topic is None:
             raise Refused(ErrorCode.unknown_topic_id, "This server does not host this topic ID.")
-        return found
+        return topic
     if name is None:
-        raise Refused(ErrorCode.invalid_request, "a topic by neither name nor id")
-    found = controller.topics.get(name)
-    if found is None:
+        raise Refused(ErrorCode.invalid_request, "give a topic's name or its id, got neither")
+    topic = controller.topics.get(name)
+    if topic is None:
         raise Refused(
             ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
         )
-    return found
+    return topic

@@ -1,4 +1,4 @@
-"""A call of the control port: what its path names and what was given with it, checked.
+"""A call of the control port: what its path names, and the values given with it, checked.
 
 {"error": {"code": "no_such_topic", "message": "what was asked and found", "do": "what to do"}}
 """
@@ -13,32 +13,32 @@ from sojourn.errors import OutOfRange
 if TYPE_CHECKING:
     from sojourn.core.purgatory import Purgatory
     from sojourn.kafka.broker import Broker
-    from sojourn.kafka.control.router import ControlApi
-    from sojourn.kafka.faults.faults import Fault
+    from sojourn.kafka.control.router import Router
+    from sojourn.kafka.faults import Fault
     from sojourn.kafka.groups.group import Group
     from sojourn.kafka.partition import Partition
     from sojourn.kafka.topic import Topic
 
 _WAIT_MS = 10_000
-_WAIT_MS_MOST = 60_000
+_WAIT_MS_MAX = 60_000
 
 
 class ControlError(Exception):
-    """The call is refused: with a status, a code and what to do."""
+    """A refused call: a status, a code, a message and what to do."""
 
     def __init__(self, status: int, code: str, message: str, do: str = "", found: str = "") -> None:
         super().__init__(message)
         self.status = status
-        told = {"code": code, "message": message, "found": found, "do": do}
-        self.body = {"error": {name: text for name, text in told.items() if text}}
+        fields = {"code": code, "message": message, "found": found, "do": do}
+        self.body = {"error": {name: text for name, text in fields.items() if text}}
 
 
 class Call:
-    """One call: what it is about, and the values given with it, each to be taken once."""
+    """One call: what its path names, and its values, each to be taken once."""
 
-    def __init__(self, api: ControlApi, path: Mapping[str, str], values: dict[str, Any]) -> None:
-        self.cluster = api.cluster
-        self.api = api
+    def __init__(self, router: Router, path: Mapping[str, str], values: dict[str, Any]) -> None:
+        self.cluster = router.cluster
+        self.router = router
         self.path = path
         self._values = values
 
@@ -56,28 +56,30 @@ class Call:
         return value
 
     def number(self, name: str, default: Any = ...) -> Any:
-        """The same, for a number, also one that stands in the query."""
+        """The number of this name, also from the query."""
         value = self._values.get(name)
         if isinstance(value, str) and value.removeprefix("-").isdigit():
             self._values[name] = int(value)
         return self.take(name, int, default)
 
     def rest(self) -> dict[str, Any]:
-        """What was not taken yet."""
+        """The values that were not taken yet."""
         values, self._values = self._values, {}
         return values
 
     def check_all_taken(self) -> None:
         if self._values:
             names = ", ".join(sorted(self._values))
-            raise ControlError(400, "unknown_field", f"{names}: nobody asks for this here")
+            raise ControlError(400, "unknown_field", f"{names}: this call has no such field")
 
     # What paths name.
 
     def _index(self, name: str) -> int:
         text = self.path[name]
         if not text.isdigit():
-            raise ControlError(404, f"no_such_{name}", f"{text!r} is no number of a {name}")
+            raise ControlError(
+                404, f"no_such_{name}", f"a {name} is given by its number, got {text!r}"
+            )
         return int(text)
 
     def broker(self) -> Broker:
@@ -97,14 +99,14 @@ class Call:
 
     def partition(self) -> Partition:
         topic, index = self.topic(), self._index("partition")
-        found = topic.partition(index)
-        if found is None:
+        partition = topic.partition(index)
+        if partition is None:
             raise ControlError(
                 404,
                 "no_such_partition",
                 f"{topic.name} has {len(topic.partitions)} partitions, from 0, got {index}",
             )
-        return found
+        return partition
 
     def fault(self) -> Fault:
         number = self._index("fault")
@@ -115,7 +117,7 @@ class Call:
             404,
             "no_such_fault",
             f"there is no fault {number}",
-            "see GET /faults for those there are",
+            "GET /faults lists them",
         )
 
     def group(self) -> Group:
@@ -129,15 +131,17 @@ class Call:
         for purgatory in self.cluster.purgatories:
             if purgatory.name == name:
                 return purgatory
-        known = ", ".join(one.name for one in self.cluster.purgatories)
-        raise ControlError(404, "no_such_purgatory", f"there is no {name!r}, only {known}")
+        names = ", ".join(purgatory.name for purgatory in self.cluster.purgatories)
+        raise ControlError(404, "no_such_purgatory", f"there is no {name!r}, only {names}")
 
     def wait_until(self, condition: Callable[[], object], what: str) -> None:
-        """Wait as the call asks to: `timeout_ms` of real time."""
+        """Wait for at most the call's `timeout_ms` of real time."""
         timeout_ms = self.number("timeout_ms", _WAIT_MS)
-        if not 0 <= timeout_ms <= _WAIT_MS_MOST:
+        if not 0 <= timeout_ms <= _WAIT_MS_MAX:
             raise ControlError(
-                400, "out_of_range", f"timeout_ms must be 0 to {_WAIT_MS_MOST}, got {timeout_ms}"
+                400, "out_of_range", f"timeout_ms must be 0 to {_WAIT_MS_MAX}, got {timeout_ms}"
             )
         self.check_all_taken()
-        self.cluster.wait_until(lambda: self.api.is_closed or condition(), timeout_ms / 1_000, what)
+        self.cluster.wait_until(
+            lambda: self.router.is_closed or condition(), timeout_ms / 1_000, what
+        )

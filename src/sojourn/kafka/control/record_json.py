@@ -17,7 +17,7 @@ from sojourn.kafka.log.record import Record
 
 
 def as_json(record: Record) -> dict[str, Any]:
-    """A record that stands in a log."""
+    """A record of a log, as JSON."""
     return {
         "partition": record.partition,
         "offset": record.offset,
@@ -29,7 +29,7 @@ def as_json(record: Record) -> dict[str, Any]:
 
 
 def of_json(given: Any) -> Record:
-    """The record that is meant, to be appended; headers may also be {name: value}."""
+    """The record to append, from JSON; headers may also be {name: value}."""
     if not isinstance(given, dict) or "base64" in given:
         return Record(_data(given))
     fields = dict(given)
@@ -77,5 +77,5 @@ def _data(given: Any) -> bytes | None:
         try:
             return base64.b64decode(given["base64"], validate=True)
         except binascii.Error as error:
-            raise OutOfRange(f"base64 that cannot be read: {error}") from None
+            raise OutOfRange(f"not base64: {error}") from None
     raise WrongType(f'keys and values are text, null or {{"base64": "…"}}, got {given!r}')

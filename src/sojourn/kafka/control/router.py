@@ -1,4 +1,4 @@
-"""The control port's calls, answered: a method, a path and a body in, a status and JSON out."""
+"""The control port's router: a method, a path and a body in, a status and JSON out."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 
 class Answer(NamedTuple):
-    """A status and what is said with it."""
+    """An HTTP status, and the JSON body."""
 
     status: int
     body: Any
 
 
-class ControlApi:
+class Router:
     """Answers calls, each on its own thread."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.moving = threading.Lock()  # one at a time moves the clock
+        self.clock_lock = threading.Lock()  # one call at a time moves the clock
         self.is_closed = False
 
     def answer(self, method: str, target: str, body: bytes) -> Answer:
-        """Do what was asked, or say why not."""
+        """Answer the call, with an error if it is refused."""
         try:
             split = urlsplit(target)
             handler, path = self._route(method, split.path)
@@ -45,25 +45,25 @@ class ControlApi:
         except ControlError as error:
             return Answer(error.status, error.body)
         except SojournError as error:
-            refusal = _refusal_of(error)
+            refusal = _control_error(error)
             return Answer(refusal.status, refusal.body)
         return Answer(201 if handler in (add_fault, create_topic) else 200, answer)
 
     def _route(self, method: str, path: str) -> tuple[Callable[[Call], Any], dict[str, str]]:
         methods = []
         parts = path.split("/")
-        for known, pattern, handler in ROUTES:
+        for route_method, pattern, handler in ROUTES:
             names = _match(pattern.split("/"), parts)
             if names is not None:
-                if known == method:
+                if route_method == method:
                     return handler, names
-                methods.append(known)
+                methods.append(route_method)
         if methods:
             raise ControlError(
                 405, "bad_method", f"{path} takes {', '.join(methods)}, got {method}"
             )
         raise ControlError(
-            404, "not_found", f"there is nothing under {path[:200]}", "see GET / for what there is"
+            404, "not_found", f"there is no path {path[:200]}", "GET / lists the paths"
         )
 
 
@@ -83,17 +83,17 @@ def _object(body: bytes) -> dict[str, Any]:
     if not body.strip():
         return {}
     try:
-        found = json.loads(body)
+        parsed = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise ControlError(400, "bad_json", f"the body is no JSON: {error}") from None
-    if not isinstance(found, dict):
+        raise ControlError(400, "bad_json", f"the body is not JSON: {error}") from None
+    if not isinstance(parsed, dict):
         raise ControlError(
-            400, "bad_json", "the body must be a JSON object", found=repr(found)[:100]
+            400, "bad_json", "the body must be a JSON object", found=repr(parsed)[:100]
         )
-    return found
+    return parsed
 
 
-def _refusal_of(error: SojournError) -> ControlError:
+def _control_error(error: SojournError) -> ControlError:
     message = str(error)
     if isinstance(error, TimedOut):
         return ControlError(504, "timed_out", message, "wait longer: timeout_ms")

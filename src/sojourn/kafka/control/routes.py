@@ -1,4 +1,4 @@
-"""What the control port can be asked: a function for each path, and the table of paths."""
+"""The control port's routes: a function for each path, and the table of paths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sojourn.kafka.control.record_json import as_json, of_json
 if TYPE_CHECKING:
     from sojourn.core.purgatory import Purgatory
     from sojourn.kafka.broker import Broker
-    from sojourn.kafka.faults.faults import Fault
+    from sojourn.kafka.faults import Fault
     from sojourn.kafka.groups.group import Group
     from sojourn.kafka.security.security import Security
     from sojourn.kafka.topic import Topic
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def index(call: Call) -> Any:
-    """What there is"""
+    """The paths of this port"""
     return {
         "routes": [
             {"method": method, "path": path, "does": handler.__doc__}
@@ -42,13 +42,13 @@ def cluster(call: Call) -> Any:
 
 
 def _security(security: Security) -> dict[str, Any]:
-    told: dict[str, Any] = {"protocol": security.protocol}
+    fields: dict[str, Any] = {"protocol": security.protocol}
     if security.mechanisms:
-        told["mechanisms"] = list(security.mechanisms)
+        fields["mechanisms"] = list(security.mechanisms)
     if security.certificates is not None:
-        told["ca_file"] = security.certificates.ca_file
-        told["ca_pem"] = security.certificates.ca_pem.decode()
-    return told
+        fields["ca_file"] = security.certificates.ca_file
+        fields["ca_pem"] = security.certificates.ca_pem.decode()
+    return fields
 
 
 def _broker(broker: Broker) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _broker(broker: Broker) -> dict[str, Any]:
 
 
 def stop_broker(call: Call) -> Any:
-    """Stop a broker as if it had died"""
+    """Stop a broker as if it had crashed"""
     call.cluster.stop_broker(call.broker().id)
     return _broker(call.broker())
 
@@ -83,19 +83,19 @@ def clock(call: Call) -> Any:
 
 
 def advance(call: Call) -> Any:
-    """Move the clock by {"ms": …}; all that falls due has happened when this is answered"""
+    """Move the clock by {"ms": …}; the answer comes when everything due has happened"""
     ms = call.number("ms")
     call.check_all_taken()
-    moved = call.cluster.clock
-    if not isinstance(moved, ManualClock):
+    manual_clock = call.cluster.clock
+    if not isinstance(manual_clock, ManualClock):
         raise ControlError(
             409,
             "clock_runs",
-            "this cluster goes by the system's clock, which nobody moves",
+            "this cluster uses the system's clock, which cannot be moved",
             "start it with --manual-clock",
         )
-    with call.api.moving:
-        moved.advance(ms)
+    with call.router.clock_lock:
+        manual_clock.advance(ms)
     return clock(call)
 
 
@@ -103,13 +103,13 @@ def advance(call: Call) -> Any:
 
 
 def faults(call: Call) -> Any:
-    """The scripted faults, with how often each has struck"""
+    """The scripted faults, with the hits of each"""
     return {"faults": [fault.as_dict() for fault in call.cluster.faults.listed()]}
 
 
 def add_fault(call: Call) -> Any:
     """Script a fault: {"do": "answer" | "delay" | "drop" | "lose" | "certificate", …}"""
-    what = call.take("do", str)
+    verb = call.take("do", str)
     verbs: Mapping[str, Callable[..., Fault]] = {
         "answer": call.cluster.faults.answer,
         "delay": call.cluster.faults.delay,
@@ -117,30 +117,30 @@ def add_fault(call: Call) -> Any:
         "lose": call.cluster.faults.lose,
         "certificate": call.cluster.faults.certificate,
     }
-    if what not in verbs:
-        raise ControlError(400, "bad_fault", f"do must be one of {', '.join(verbs)}, got {what!r}")
+    if verb not in verbs:
+        raise ControlError(400, "bad_fault", f"do must be one of {', '.join(verbs)}, got {verb!r}")
     try:
-        return verbs[what](**call.rest()).as_dict()
+        return verbs[verb](**call.rest()).as_dict()
     except TypeError as error:  # a name that the verb does not take, or one that it misses
         if isinstance(error, WrongType):
             raise
-        told = str(error).partition(") ")[2] or str(error)
-        raise ControlError(400, "bad_fault", f"{what} {told}") from None
+        reason = str(error).partition(") ")[2] or str(error)
+        raise ControlError(400, "bad_fault", f"{verb} {reason}") from None
 
 
 def fault(call: Call) -> Any:
-    """One fault; with ?hits=N once it has struck so often"""
-    found = call.fault()
+    """One fault; with ?hits=N once it has so many hits"""
+    asked = call.fault()
     hits = call.number("hits", 0)
-    call.wait_until(lambda: found.hits >= hits, f"{hits} hits of {found!r}")
-    return found.as_dict()
+    call.wait_until(lambda: asked.hits >= hits, f"{hits} hits of {asked!r}")
+    return asked.as_dict()
 
 
 def end_fault(call: Call) -> Any:
     """End a fault"""
-    found = call.fault()
-    found.remove()
-    return found.as_dict()
+    ended = call.fault()
+    ended.remove()
+    return ended.as_dict()
 
 
 def end_faults(call: Call) -> Any:
@@ -194,9 +194,9 @@ def topic(call: Call) -> Any:
 
 def delete_topic(call: Call) -> Any:
     """Delete a topic with its records"""
-    found = call.topic()
-    call.cluster.delete_topic(found.name)
-    return {"name": found.name}
+    name = call.topic().name
+    call.cluster.delete_topic(name)
+    return {"name": name}
 
 
 def records(call: Call) -> Any:
@@ -205,8 +205,8 @@ def records(call: Call) -> Any:
     partition = call.number("partition", None)
     committed = str(call.take("committed", str, "true")).lower() != "false"
     call.check_all_taken()
-    found = call.cluster.records(name, partition, committed=committed)
-    return {"records": [as_json(one) for one in found]}
+    read = call.cluster.records(name, partition, committed=committed)
+    return {"records": [as_json(record) for record in read]}
 
 
 def append(call: Call) -> Any:
@@ -215,12 +215,12 @@ def append(call: Call) -> Any:
     partition = call.number("partition", 0)
     given = call.take("records", list)
     call.check_all_taken()
-    placed = call.cluster.append(name, [of_json(one) for one in given], partition)
-    return {"records": [as_json(one) for one in placed]}
+    appended = call.cluster.append(name, [of_json(record) for record in given], partition)
+    return {"records": [as_json(record) for record in appended]}
 
 
 def move_leader(call: Call) -> Any:
-    """Have another replica lead: {"broker": …}"""
+    """Make another replica the leader: {"broker": …}"""
     partition, broker = call.partition(), call.number("broker")
     call.check_all_taken()
     call.cluster.move_leader(partition.topic.name, partition.index, broker)
@@ -228,14 +228,14 @@ def move_leader(call: Call) -> Any:
 
 
 def pause(call: Call) -> Any:
-    """Have this replica fetch nothing"""
+    """Stop this replica from fetching"""
     partition = call.partition()
     call.cluster.pause_follower(call.broker().id, partition.topic.name, partition.index)
     return topic(call)
 
 
 def lag(call: Call) -> Any:
-    """Have this replica take {"ms": …} over each fetch"""
+    """Delay each fetch of this replica by {"ms": …}"""
     partition, ms = call.partition(), call.number("ms")
     call.check_all_taken()
     call.cluster.lag(call.broker().id, partition.topic.name, partition.index, ms)
@@ -243,7 +243,7 @@ def lag(call: Call) -> Any:
 
 
 def resume(call: Call) -> Any:
-    """Have this replica fetch as fast as it can"""
+    """Let this replica fetch again, without lag"""
     partition = call.partition()
     call.cluster.resume(call.broker().id, partition.topic.name, partition.index)
     return topic(call)
@@ -259,19 +259,19 @@ def groups(call: Call) -> Any:
 
 
 def group(call: Call) -> Any:
-    """One group, with what it has committed; with ?state=Stable once it is"""
+    """One group, with its committed offsets; with ?state=Stable once it is"""
     state = call.take("state", str, None)
 
-    def is_there() -> bool:
-        found = call.cluster.groups.get(call.path["group"])
-        return found is not None and found.state.value == state
+    def has_state() -> bool:
+        present = call.cluster.groups.get(call.path["group"])
+        return present is not None and present.state.value == state
 
     if state is not None:
-        call.wait_until(is_there, f"group {call.path['group']} in state {state}")
+        call.wait_until(has_state, f"group {call.path['group']} in state {state}")
     with call.cluster.agenda:
-        found = call.group()
-        offsets = call.cluster.groups.store.offsets(found.group_id)
-        return _group(found) | {
+        asked = call.group()
+        offsets = call.cluster.groups.store.offsets(asked.group_id)
+        return _group(asked) | {
             "offsets": [
                 {"topic": topic, "partition": partition, "offset": committed.offset}
                 for (topic, partition), committed in sorted(offsets.items())
@@ -294,15 +294,15 @@ def purgatories(call: Call) -> Any:
 
 
 def purgatory(call: Call) -> Any:
-    """One purgatory; with ?watched=N once so many wait there, with ?expired=N once so many have"""
-    found = call.purgatory()
+    """One purgatory; with ?watched=N once N wait, with ?expired=N once N have expired"""
+    asked = call.purgatory()
     watched, expired = call.number("watched", 0), call.number("expired", 0)
 
-    def has_come() -> bool:
-        return found.watched >= watched and (not expired or found.metrics().expired >= expired)
+    def is_reached() -> bool:
+        return asked.watched >= watched and (not expired or asked.metrics().expired >= expired)
 
-    call.wait_until(has_come, f"{watched} requests in {found.name}")
-    return _purgatory(found)
+    call.wait_until(is_reached, f"{watched} requests in {asked.name}")
+    return _purgatory(asked)
 
 
 def _purgatory(purgatory: Purgatory) -> dict[str, Any]:
@@ -318,7 +318,7 @@ def _purgatory(purgatory: Purgatory) -> dict[str, Any]:
 
 _REPLICA = "/topics/{topic}/partitions/{partition}/replicas/{broker}"
 
-#: Method, path and what is done.
+#: Method, path and handler.
 ROUTES: list[tuple[str, str, Callable[[Call], Any]]] = [
     ("GET", "/", index),
     ("GET", "/cluster", cluster),

@@ -1,9 +1,8 @@
-"""The control port: a cluster's clock, faults, topics and purgatories over HTTP.
+"""The control port's HTTP server.
 
-For tests in any language, beside the brokers' own ports. It is Python's own HTTP server, a thread
-for each connection: a test has few of them, and nothing is to be installed for it. Only this
-machine can connect unless `host` says otherwise, and whoever calls has to call it by a name that
-it has (origins.py).
+For tests in any language, beside the brokers' own ports. It uses Python's own HTTP server, a thread
+for each connection: a test has few of them, and nothing has to be installed. Only this machine can
+connect unless `host` says otherwise, and requests must name a host that it has (origins.py).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from sojourn._log import log
 from sojourn.errors import SojournError
 from sojourn.kafka.control.call import ControlError
-from sojourn.kafka.control.router import Answer, ControlApi
+from sojourn.kafka.control.router import Answer, Router
 from sojourn.origins import Origins
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class Control:
         host: str = "127.0.0.1",
         host_names: Iterable[str] = (),
     ) -> None:
-        self.api = ControlApi(cluster)
+        self.router = Router(cluster)
         self.origins = Origins((host, *host_names))
         self.host = host
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -71,16 +70,16 @@ class Control:
         return f"http://{host}:{self.port}"
 
     def close(self) -> None:
-        """Take no more calls, end those that wait, and close every connection."""
+        """Accept no more calls, end those that wait, and close every connection."""
         with self._changing:
-            if self.api.is_closed:
+            if self.router.is_closed:
                 return
-            self.api.is_closed = True
+            self.router.is_closed = True
             threads = list(self._connections.values())
             for sock in self._connections:
                 with contextlib.suppress(OSError):
                     sock.shutdown(socket.SHUT_RDWR)
-        # Closing a socket does not wake who accepts from it; a connection does.
+        # Closing a socket does not wake the thread that accepts from it; a connection does.
         with contextlib.suppress(OSError), socket.create_connection(self._own_address(), timeout=5):
             pass
         self._thread.join()
@@ -98,18 +97,18 @@ class Control:
             try:
                 sock, address = self._sock.accept()
             except OSError as error:
-                if self.api.is_closed:
+                if self.router.is_closed:
                     return
                 log.warning("kafka control: a connection could not be accepted: %s", error)
-                time.sleep(_OUT_OF_FILES_S)  # else it would be ready again at once
+                time.sleep(_OUT_OF_FILES_S)  # the socket stays ready: do not spin
                 continue
             thread = threading.Thread(
                 target=self._serve, args=(sock, address), name="sojourn-kafka-call", daemon=True
             )
             with self._changing:
-                if self.api.is_closed or len(self._connections) >= _CONNECTIONS_MAX:
+                if self.router.is_closed or len(self._connections) >= _CONNECTIONS_MAX:
                     sock.close()
-                    if self.api.is_closed:
+                    if self.router.is_closed:
                         return
                     log.warning("kafka control: more than %d connections", _CONNECTIONS_MAX)
                     continue
@@ -133,7 +132,7 @@ class Control:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Control of {self.api.cluster!r} at {self.url}>"
+        return f"<Control of {self.router.cluster!r} at {self.url}>"
 
 
 class _Calls(http.server.BaseHTTPRequestHandler):
@@ -153,7 +152,7 @@ class _Calls(http.server.BaseHTTPRequestHandler):
             if objection is not None:
                 status, code, message, found, do = objection
                 raise ControlError(status, code, message, do, found)
-            answer = self.server.api.answer(self.command, self.path, self._body())
+            answer = self.server.router.answer(self.command, self.path, self._body())
         except ControlError as error:
             self.close_connection = True  # its body, if any, was not read
             answer = Answer(error.status, error.body)
@@ -164,7 +163,7 @@ class _Calls(http.server.BaseHTTPRequestHandler):
             log.exception("kafka control: error %s in %s %s", number, self.command, self.path)
             message = f"a bug; the log has the details under {number}"
             answer = Answer(500, ControlError(500, "internal", message, "report it").body)
-        self._say(answer)
+        self._send(answer)
 
     do_GET = do_POST = do_DELETE = do_PUT = do_PATCH = do_HEAD = do_OPTIONS = _call
 
@@ -176,14 +175,14 @@ class _Calls(http.server.BaseHTTPRequestHandler):
             raise ControlError(400, "bad_length", f"Content-Length must be a number, got {text!r}")
         if int(text) > _BODY_MAX_BYTES:
             raise ControlError(
-                413, "too_large", f"a body of {text} bytes; at most {_BODY_MAX_BYTES} are taken"
+                413, "too_large", f"a body of {text} bytes; at most {_BODY_MAX_BYTES} are allowed"
             )
         body = self.rfile.read(int(text))
         if len(body) < int(text):
             raise ConnectionError("the body was cut off")
         return body
 
-    def _say(self, answer: Answer) -> None:
+    def _send(self, answer: Answer) -> None:
         body = json.dumps(answer.body, ensure_ascii=False).encode() + b"\n"
         self.send_response(answer.status)
         self.send_header("Content-Type", "application/json")
@@ -196,11 +195,11 @@ class _Calls(http.server.BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What Python's server says by itself, about requests that are none, in our form."""
+        """Errors that Python's server finds by itself, in bad requests, in our form."""
         self.close_connection = True
         self.command = getattr(self, "command", None) or "GET"
-        refusal = ControlError(code, "bad_request", message or explain or "no HTTP request")
-        self._say(Answer(code, refusal.body))
+        refusal = ControlError(code, "bad_request", message or explain or "not an HTTP request")
+        self._send(Answer(code, refusal.body))
 
     def version_string(self) -> str:
         return "sojourn"

@@ -1,4 +1,4 @@
-"""One request that scripted faults strike, from its arrival to its answer."""
+"""One request that scripted faults apply to, from its arrival to its answer."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.errors import Closed
 from sojourn.kafka import wire
-from sojourn.kafka.apis.error_answers import Asked
+from sojourn.kafka.apis.error_answers import ErrorAnswers
 from sojourn.kafka.network.reply import Reply
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker
-    from sojourn.kafka.faults.faults import Fault
+    from sojourn.kafka.faults.fault import Effect, Fault
     from sojourn.kafka.network.connection import Connection
 
-# After such an error brokers close the connection.
-_ENDING = ("sasl_handshake", "sasl_authenticate")
+# After an error of these APIs brokers close the connection.
+_CLOSING = ("sasl_handshake", "sasl_authenticate")
 
 
 class FaultedRequest:
-    """What the faults decided when it came, and how far it is. Made with the agenda held."""
+    """What the faults do to the request. Made with the agenda held."""
 
     def __init__(
         self,
@@ -33,69 +33,69 @@ class FaultedRequest:
         self._broker = broker
         self._connection = connection
         self._request = request
-        self._asked = Asked(request, broker)
+        self._answers = ErrorAnswers(request, broker)
         self.delay_ms = self.answer_delay_ms = 0
         self.is_dropped = self.is_lost = self.hangs = False
-        self._whole = ErrorCode.none
-        self._errors: dict[int, ErrorCode] = {}  # by the place of what is named
-        self._handled: set[int] = set()
-        self._is_handled = False
-        self._is_struck = False
+        self._whole_error = ErrorCode.none
+        self._is_handled = False  # also with an error for the whole
+        self._errors: dict[int, ErrorCode] = {}  # by the index of the request's item
+        self._handled_items: set[int] = set()
+        self._is_hit = False
         for fault in candidates:
-            self._meet(fault)
+            self._apply(fault)
 
-    def _meet(self, fault: Fault) -> None:
-        places: Sequence[int] = ()
-        if fault.topic is not None:
-            places = fault.among(self._asked.named)
-            if not places:
-                return
-        if fault.what == "answer" and not self._asked.can_say(fault.error):
+    def _apply(self, fault: Fault) -> None:
+        effect = fault.effect
+        has_topic = fault.target.topic is not None
+        items = fault.matching(self._answers.items) if has_topic else []
+        if has_topic and not items:
             return
-        if not fault.strikes():
+        if effect.verb == "answer" and not self._answers.can_carry(effect.error):
             return
-        self._is_struck = True
-        if fault.what == "delay" and fault.answer:
-            self.answer_delay_ms += fault.ms
-        elif fault.what == "delay":
-            self.delay_ms += fault.ms
-        elif fault.what == "drop":
+        if not fault.try_hit():
+            return
+        self._is_hit = True
+        if effect.verb == "delay" and effect.answer:
+            self.answer_delay_ms += effect.ms
+        elif effect.verb == "delay":
+            self.delay_ms += effect.ms
+        elif effect.verb == "drop":
             self.is_dropped = True
-        elif fault.what == "lose":
-            self.is_lost, self.hangs = True, fault.hang
-        elif fault.topic is not None:
-            self._put(fault, places)
-        elif self._asked.refused(fault.error) is None:
-            self._put(fault, range(len(self._asked.named)))
-        elif self._whole is ErrorCode.none:
-            self._whole, self._is_handled = fault.error, fault.handled
+        elif effect.verb == "lose":
+            self.is_lost, self.hangs = True, effect.hang
+        elif has_topic:
+            self._set_errors(effect, items)
+        elif self._answers.whole(effect.error) is None:
+            self._set_errors(effect, range(len(self._answers.items)))
+        elif self._whole_error is ErrorCode.none:
+            self._whole_error, self._is_handled = effect.error, effect.handled
 
-    def _put(self, fault: Fault, places: Sequence[int]) -> None:
-        for place in places:
-            if place not in self._errors:
-                self._errors[place] = fault.error
-                if fault.handled:
-                    self._handled.add(place)
+    def _set_errors(self, effect: Effect, items: Sequence[int]) -> None:
+        for item in items:
+            if item not in self._errors:
+                self._errors[item] = effect.error
+                if effect.handled:
+                    self._handled_items.add(item)
 
     def start(self) -> bool:
-        """Go on with it, now or when it is time; False if no fault has struck it."""
-        if not self._is_struck:
+        """Continue it, now or after its delay; False if no fault applies to it."""
+        if not self._is_hit:
             return False
         if self.delay_ms:
-            self.later(self.delay_ms, self._go_on)
+            self.call_later(self.delay_ms, self._continue)
         else:
-            self._go_on()
+            self._continue()
         return True
 
-    def later(self, ms: int, step: Callable[[], object]) -> None:
-        """Do this after a while, with the agenda held, unless the client has gone by then."""
+    def call_later(self, ms: int, step: Callable[[], object]) -> None:
+        """Do this after `ms`, with the agenda held, unless the client disconnects before."""
         cluster = self._broker.cluster
 
         def run() -> None:
             with cluster.agenda:
                 step()
 
-        with cluster.agenda:  # so that the step cannot come before what is to stop it
+        with cluster.agenda:  # so that the step cannot run before it can be cancelled
             try:
                 task = cluster.timer.call_later(ms, run)
             except Closed:
@@ -103,10 +103,10 @@ class FaultedRequest:
             else:
                 self._connection.on_hang_up(task.cancel)
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         reply = FaultedReply(self, self._connection, self._request)
         with self._broker.cluster.agenda:
-            payload = self._left()
+            payload = self._payload_to_handle()
             if self.is_dropped or not self._broker.is_alive:
                 self._connection.close_soon()
             elif payload is None:
@@ -115,42 +115,42 @@ class FaultedRequest:
                 request = self._request._replace(payload=payload)
                 self._broker.handle(self._connection, request, reply)
 
-    def _left(self) -> Any:
-        """What the broker has to handle: all, or what has no error yet; None for nothing."""
-        if self._whole is not ErrorCode.none and not self._is_handled:
+    def _payload_to_handle(self) -> Any:
+        """The request without the items that have an error; None if the broker handles nothing."""
+        if self._whole_error is not ErrorCode.none and not self._is_handled:
             return None
         if not self._errors:
             return self._request.payload
-        named = self._asked.named
-        return self._asked.without(
-            [named[place] for place in self._errors if place not in self._handled]
+        items = self._answers.items
+        return self._answers.without(
+            [items[item] for item in self._errors if item not in self._handled_items]
         )
 
     def _answer_unhandled(self, reply: FaultedReply) -> None:
         if getattr(self._request.payload, "acks", None) == 0:
-            reply.nothing()
+            reply.send_nothing()
         else:
             reply({})
 
     @property
-    def says_error(self) -> bool:
-        return bool(self._errors) or self._whole is not ErrorCode.none
+    def has_error(self) -> bool:
+        return bool(self._errors) or self._whole_error is not ErrorCode.none
 
-    def changed(self, answer: wire.Fields) -> wire.Fields:
+    def merge_errors(self, answer: wire.Fields) -> wire.Fields:
         """The answer with the scripted errors in it."""
-        if self._whole is not ErrorCode.none:
-            refused = self._asked.refused(self._whole)
+        if self._whole_error is not ErrorCode.none:
+            refused = self._answers.whole(self._whole_error)
             if refused is not None:
                 return {**answer, **refused} if self._is_handled else refused
-        named = self._asked.named
-        return self._asked.merged(answer, [(named[n], code) for n, code in self._errors.items()])
+        items = self._answers.items
+        return self._answers.merge(answer, [(items[n], code) for n, code in self._errors.items()])
 
-    def ends_connection(self) -> bool:
-        return self.says_error and self._request.api.name in _ENDING
+    def closes_connection(self) -> bool:
+        return self.has_error and self._request.api.name in _CLOSING
 
 
 class FaultedReply(Reply):
-    """Answers with what the faults have left of the answer."""
+    """Sends the answer as the faults have changed it."""
 
     __slots__ = ("_faulted",)
 
@@ -162,29 +162,29 @@ class FaultedReply(Reply):
 
     def __call__(self, fields: wire.Fields) -> None:
         faulted = self._faulted
-        if faulted.says_error:
-            fields = faulted.changed(fields)
+        if faulted.has_error:
+            fields = faulted.merge_errors(fields)
         if faulted.is_lost:
             self._lose()
         elif not self._claim():
             return
         elif faulted.answer_delay_ms:
-            faulted.later(faulted.answer_delay_ms, lambda: self._send(fields))
+            faulted.call_later(faulted.answer_delay_ms, lambda: self._send(fields))
         else:
             self._send(fields)
 
     def _send(self, fields: wire.Fields, is_last: bool = False) -> None:
-        super()._send(fields, is_last or self._faulted.ends_connection())
+        super()._send(fields, is_last or self._faulted.closes_connection())
 
-    def nothing(self) -> None:
-        if self._faulted.says_error:
-            self.hang_up()  # as brokers do that have no other way to say it
+    def send_nothing(self) -> None:
+        if self._faulted.has_error:
+            self.hang_up()  # as brokers do for errors of requests without an answer
         else:
-            super().nothing()
+            super().send_nothing()
 
     def _lose(self) -> None:
         if self._faulted.hangs:
             if self._claim():
-                self.on_hang_up(lambda: None)  # the connection is looked at until it closes
+                self.on_hang_up(lambda: None)  # so that a disconnect is noticed
         else:
             self.hang_up()

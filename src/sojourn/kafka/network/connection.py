@@ -5,11 +5,11 @@
                                      +-- a request that waits stays here; reading goes on only
                                          when it has been answered
 
-One request at a time is what Kafka's brokers do: it keeps answers in order without a queue, and
-bounds what a connection can hold to one request, one answer and one read. A client that sends
-on, or does not read, is simply not read from. One that goes while its request waits takes the
-request with it (`on_hang_up`). Only the listener's thread touches the socket;
-`send` and `close_soon` may be called from any thread.
+Kafka's brokers, too, take one request at a time: it keeps answers in order without a queue, and
+limits what a connection can hold to one request, one answer and one read. While a request is being
+answered, nothing more is read. If the client disconnects while its request waits, the request is
+cancelled (`on_hang_up`). Only the listener's thread uses the socket; `send` and `close_soon` may be
+called from any thread.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Connection:
         self.host = sock.getpeername()[0]
         self.local_host: str = sock.getsockname()[0]
         self.is_open = True
-        #: How far the client has said who it is; None as long as nobody asks.
+        #: The client's SASL authentication; None without SASL.
         self.authentication: Authentication | None = None
-        #: Takes the next frame as it is, if it is no request.
+        #: Gets the next frame as it is, where it is not a request.
         self.on_token: Callable[[bytes], object] | None = None
         self._tls = tls
         self._sock = sock
@@ -66,7 +66,7 @@ class Connection:
         self._request_max_bytes = request_max_bytes
         self._received = bytearray()
         self._answering = False
-        self._is_answered = False  # and the answer is on its way
+        self._is_answered = False  # the answer is being sent
         self._is_last = False
         self._on_hang_up: Callable[[], object] | None = None
         self._unsent: memoryview | None = None
@@ -76,21 +76,21 @@ class Connection:
     # From any thread.
 
     def send(self, frame: bytes | None, is_last: bool = False) -> None:
-        """Answer the request being answered; None if it is to have no answer.
+        """Send the answer to the present request; None if it gets no answer.
 
         After the last answer the connection is closed.
         """
         # Later even on the listener's own thread: the caller may hold the cluster's lock.
-        self._listener.call_soon(lambda: self._answered(frame, is_last))
+        self._listener.call_soon(lambda: self._answer(frame, is_last))
 
     def close_soon(self) -> None:
         """Close the connection, shortly."""
         self._listener.call_soon(self.close)
 
     def on_hang_up(self, step: Callable[[], object]) -> None:
-        """Do this if the client goes before the request being answered is, or has gone already.
+        """Do this if the client disconnects before the present request is answered, or already has.
 
-        It may be done twice if it goes at this very moment.
+        It may be done twice if the client disconnects at this moment.
         """
         self._on_hang_up = step
         if not self.is_open:
@@ -99,14 +99,14 @@ class Connection:
     # On the listener's thread.
 
     def on_event(self, events: int) -> None:
-        """The socket is ready."""
+        """Read and write what the socket is ready for."""
         try:
             if events & _WRITE:
                 self._flush()
             if events & _READ and self.is_open:
                 self._receive()
                 if self._tls is not None:
-                    self._flush()  # what TLS has to say to what it has read
+                    self._flush()  # what TLS answers to what it has read
             self._serve_received()
         except OSError as error:
             log.debug("kafka: connection %d from %s: %s", self.number, self.host, error)
@@ -127,7 +127,7 @@ class Connection:
 
     def _receive(self) -> None:
         if self._answering:
-            # To see whether the client goes; what else there is can wait until the answer is out.
+            # Only to notice a disconnect; other bytes can wait until the answer is sent.
             if self._on_hang_up is None or self._read():
                 self._listen(self._interest & ~_READ)
             return
@@ -136,7 +136,7 @@ class Connection:
                 return
 
     def _read(self) -> int:
-        """Read once; 0 if nothing has come, or if that was the end and it is closed now."""
+        """Read once; 0 if nothing was there, or if the client has disconnected."""
         try:
             size = self._sock.recv_into(self._scratch)
         except BlockingIOError:
@@ -151,7 +151,7 @@ class Connection:
 
     def _decrypt(self, tls: Tls, data: memoryview) -> None:
         try:
-            self._received += tls.decrypted(data)
+            self._received += tls.decrypt(data)
         except ssl.SSLError as error:
             log.warning(
                 "kafka: connection %d from %s: TLS failed, it is closed: %s%s",
@@ -169,7 +169,7 @@ class Connection:
             self.close()
 
     def _frame_end(self) -> int:
-        """Where the first frame received ends; 0 if it is not all there."""
+        """The end of the first frame received; 0 if it is not complete."""
         received = self._received
         if len(received) < 4:
             return 0
@@ -177,7 +177,7 @@ class Connection:
         if not 0 <= size <= self._request_max_bytes:
             log.warning(
                 "kafka: connection %d from %s announces a request of %d bytes, at most %d are "
-                "taken; it is closed%s",
+                "allowed; it is closed%s",
                 self.number,
                 self.host,
                 size,
@@ -188,7 +188,7 @@ class Connection:
         return 4 + size if len(received) >= 4 + size else 0
 
     def _serve_received(self) -> None:
-        """Serve the frames that are there, as long as each is answered at once."""
+        """Serve the complete frames, while each is answered at once."""
         while self.is_open and not self._answering:
             end = self._frame_end()
             if not end:
@@ -229,7 +229,7 @@ class Connection:
         log.warning("kafka: connection %d from %s: %s; it is closed", self.number, self.host, error)
         self.close()
 
-    def _answered(self, frame: bytes | None, is_last: bool) -> None:
+    def _answer(self, frame: bytes | None, is_last: bool) -> None:
         self._on_hang_up = None
         if self.is_open and self._answering:
             self._is_last = is_last
@@ -237,11 +237,11 @@ class Connection:
                 self._answering = False
             else:
                 self._is_answered = True
-                self._send(frame if self._tls is None else self._tls.encrypted(frame))
+                self._send(frame if self._tls is None else self._tls.encrypt(frame))
             self.on_event(_WRITE)
 
     def _send(self, data: bytes) -> None:
-        """Have this sent, after what is yet to be sent."""
+        """Add this to what is to be sent."""
         if data:
             self._unsent = memoryview(data if self._unsent is None else bytes(self._unsent) + data)
 
@@ -270,12 +270,12 @@ class Connection:
 
 
 def looks_like(start: bytes) -> str:
-    """What speaks here instead of Kafka's protocol, by its first bytes; empty if nobody knows."""
+    """Which other protocol the first bytes look like; empty if unknown."""
     if start[:2] == b"\x16\x03":
         return (
-            ": it looks like TLS, which is not spoken here; use security.protocol=PLAINTEXT, or "
-            'Cluster(security="SSL")'
+            ": it looks like TLS, which this port does not accept; use "
+            'security.protocol=PLAINTEXT, or Cluster(security="SSL")'
         )
     if start in (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN"):
-        return ": it looks like HTTP; clients of Kafka are served here"
+        return ": it looks like HTTP; this port is for Kafka clients"
     return ""

@@ -1,13 +1,12 @@
-"""The listener: one thread that does all the socket work of a cluster.
+"""The listener: one thread for all sockets of a cluster.
 
 It sleeps in `select` and is woken by sockets or by `call_soon`. What it calls never blocks
-longer than the cluster's lock is held. An error in one connection ends that connection alone.
+longer than the cluster's lock is held. An error in one connection closes only that connection.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import selectors
 import socket
 import threading
@@ -26,12 +25,10 @@ if TYPE_CHECKING:
     from sojourn.kafka.security.tls import Tls
 
 _SCRATCH_BYTES = 1 << 20
-_BACKLOG = 128
-_OUT_OF_FILES_S = 0.1
 
 
 class Listener:
-    """Accepts connections for every broker of a cluster and moves their bytes."""
+    """Runs the doors and connections of every broker of a cluster."""
 
     def __init__(self, host: str = "127.0.0.1", request_max_bytes: int = REQUEST_MAX_BYTES) -> None:
         self.host = host
@@ -41,13 +38,13 @@ class Listener:
         self._woken.setblocking(False)
         self._bell.setblocking(False)
         self._soon: deque[Callable[[], object]] = deque()
-        self._later: list[tuple[float, Callable[[], object]]] = []  # seldom more than one
+        self._later: list[tuple[float, Callable[[], object]]] = []  # rarely more than one
         self._closing = threading.Lock()
         self._called: set[Future[None]] = set()
         self._scratch = bytearray(_SCRATCH_BYTES)
         self._connections = 0
         self._stopping = False
-        self._selector.register(self._woken, selectors.EVENT_READ, self._hear)
+        self._selector.register(self._woken, selectors.EVENT_READ, self._drain_bell)
         self._thread = threading.Thread(target=self._run, name="sojourn-kafka-io", daemon=True)
         self._thread.start()
 
@@ -56,21 +53,21 @@ class Listener:
         return threading.get_ident() == self._thread.ident
 
     def call_soon(self, step: Callable[[], object]) -> None:
-        """Have the step done on the listener's thread. Any thread may ask."""
+        """Do the step on the listener's thread. From any thread."""
         self._soon.append(step)
-        if self.is_current_thread:  # which looks before it sleeps
+        if self.is_current_thread:  # which checks before it sleeps
             return
-        with contextlib.suppress(OSError):  # full: it is awake anyway; closed: nobody listens
+        with contextlib.suppress(OSError):  # full: it is awake anyway; closed: the thread has ended
             self._bell.send(b"\0")
 
     def call_later(self, delay_s: float, step: Callable[[], object]) -> None:
-        """Have the step done after a while. On the listener's thread."""
+        """Do the step after a delay. On the listener's thread."""
         self._later.append((time.monotonic() + delay_s, step))
 
     def call(self, step: Callable[[], object]) -> None:
-        """Have the step done on the listener's thread, wait for that, and raise what it raises.
+        """Do the step on the listener's thread, wait for it, and raise what it raises.
 
-        Raises Closed if the listener is, or comes to be before the step is done.
+        Raises Closed if the listener is closed before the step is done.
         """
         if self.is_current_thread:
             step()
@@ -163,7 +160,7 @@ class Listener:
         try:
             on_event(events)
         except Exception:
-            log.exception("kafka: a socket's event raised; the others go on")
+            log.exception("kafka: a socket's event raised; other connections go on")
 
     def _call_soon(self, step: Callable[[], object]) -> None:
         try:
@@ -171,104 +168,7 @@ class Listener:
         except Exception:
             log.exception("kafka: %r raised on the listener's thread, which goes on", step)
 
-    def _hear(self, events: int) -> None:
+    def _drain_bell(self, events: int) -> None:
         with contextlib.suppress(BlockingIOError):
             while self._woken.recv(4096):
                 pass
-
-
-class Door:
-    """One broker's listening socket. While shut it keeps its port, and refuses connections."""
-
-    def __init__(
-        self,
-        listener: Listener,
-        port: int,
-        serve: Callable[[Connection, wire.Request], None],
-        tls: Callable[[], Tls | None] = lambda: None,
-    ) -> None:
-        self._listener = listener
-        self._serve = serve
-        self._tls = tls
-        self._sock = self._bound(port)
-        self.host = listener.host
-        self.port: int = self._sock.getsockname()[1]
-        self._inside: set[Connection] = set()
-        self._is_open = False
-        self._is_closed = False
-
-    def open(self) -> None:
-        """Take connections. From any thread."""
-        self._listener.call(self._open)
-
-    def shut(self) -> None:
-        """Take no more, and close those that there are. From any thread."""
-        self._listener.call(self._shut)
-
-    @property
-    def connections(self) -> int:
-        return sum(connection.is_open for connection in list(self._inside))
-
-    def _bound(self, port: int) -> socket.socket:
-        family = socket.AF_INET6 if ":" in self._listener.host else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setblocking(False)
-        try:
-            sock.bind((self._listener.host, port))
-        except OSError:
-            sock.close()
-            raise
-        return sock
-
-    def _open(self) -> None:
-        if not self._is_open and not self._is_closed:
-            self._is_open = True
-            self._sock.listen(_BACKLOG)
-            self._listener.register(self._sock, selectors.EVENT_READ, self._accept)
-
-    def _shut(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            self._listener.unregister(self._sock)
-            self._sock.close()
-            self._sock = self._bound(self.port)
-        for connection in self._inside:
-            connection.close()
-        self._inside.clear()
-
-    def close(self) -> None:
-        """Shut it for good. From any thread."""
-        self._listener.call(self._close)
-
-    def _close(self) -> None:
-        self._shut()
-        self._is_closed = True
-        self._sock.close()
-
-    def _accept(self, events: int) -> None:
-        try:
-            sock, _ = self._sock.accept()
-        except BlockingIOError:
-            return
-        except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE):
-                # It would be ready again at once, and for as long as there is no descriptor.
-                log.warning("kafka: out of file descriptors; clients have to wait")
-                self._listener.unregister(self._sock)
-                self._listener.call_later(_OUT_OF_FILES_S, self._accept_again)
-            return
-        self._inside = {connection for connection in self._inside if connection.is_open}
-        try:
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._inside.add(self._listener.connect(sock, self._serve, self._tls()))
-        except OSError:  # gone before we looked
-            sock.close()
-        except BaseException:
-            sock.close()
-            raise
-
-    def _accept_again(self) -> None:
-        if self._is_open:
-            self._listener.register(self._sock, selectors.EVENT_READ, self._accept)

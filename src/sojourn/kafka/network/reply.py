@@ -24,17 +24,17 @@ class Reply:
         self._done = False
 
     def __call__(self, fields: wire.Fields) -> None:
-        """Send the answer. A second answer is dropped, and logged."""
+        """Send the answer. A second answer is logged and not sent."""
         if self._claim():
             self._send(fields)
 
-    def last(self, fields: wire.Fields) -> None:
+    def send_last(self, fields: wire.Fields) -> None:
         """Send the answer, then close the connection."""
         if self._claim():
             self._send(fields, is_last=True)
 
-    def nothing(self) -> None:
-        """The request is to have no answer; the connection goes on with the next one."""
+    def send_nothing(self) -> None:
+        """Send no answer; the connection goes on with its next request."""
         if self._claim():
             self._connection.send(None)
 
@@ -44,7 +44,7 @@ class Reply:
             self._connection.close_soon()
 
     def on_hang_up(self, step: Callable[[], object]) -> None:
-        """Do this if the client goes before it is answered; with the agenda held."""
+        """Do this if the client disconnects before the answer; with the agenda held."""
         self._connection.on_hang_up(step)
 
     def _send(self, fields: wire.Fields, is_last: bool = False) -> None:
@@ -58,7 +58,7 @@ class Reply:
 
     def _claim(self) -> bool:
         if self._done:
-            log.error("kafka: %r was answered twice; the second answer is dropped", self._api)
+            log.error("kafka: %r was answered twice; the second answer is not sent", self._api)
             return False
         self._done = True
         return True

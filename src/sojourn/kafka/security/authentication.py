@@ -1,15 +1,15 @@
-"""Authentication: how far a connection is, and what it may ask so far.
+"""SASL authentication of a connection: its steps, and which requests each step allows.
 
     new --SaslHandshake--> mechanism agreed --SaslAuthenticate, once or twice--> authenticated
      |                          |                                                  |      ^
-     +-- ApiVersions            +-- wrong: the error is told,             its session's   |
-                                    the connection closed                 time is up:     |
-                                                                          closed          |
+     +-- ApiVersions            +-- wrong: an error,                      the session     |
+                                    then closed                           ends: closed    |
+                                                                                          |
                                         SaslHandshake again (KIP-368) ---- once more -----+
 
-With version 0 of the handshake the tokens come as they are, without a request around them. On a
-connection without SASL, and on one that is done with it, both APIs answer ILLEGAL_SASL_STATE.
-Sessions last `connections.max.reauth.ms` of the cluster's time, for ever if that is 0.
+With version 0 of the handshake the tokens come without a request around them. On a connection
+without SASL, and on one that is authenticated, both APIs answer ILLEGAL_SASL_STATE. Sessions last
+`connections.max.reauth.ms` on the cluster's clock; 0 has no limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sojourn._log import log
-from sojourn.kafka.apis.error_answers import Asked
+from sojourn.kafka.apis.error_answers import ErrorAnswers
 from sojourn.kafka.network.reply import Reply
 from sojourn.kafka.security.sasl import Exchange, NotAuthenticated, Users, exchange
 from sojourn.kafka.wire import ErrorCode
@@ -33,7 +33,7 @@ _REAUTHENTICATE_AFTER_MS = 1_000
 
 
 class Authentication:
-    """One connection's. On the listener's thread, with the agenda held."""
+    """One connection's state. On the listener's thread, with the agenda held."""
 
     def __init__(self, users: Users, mechanisms: tuple[str, ...], session_ms: int) -> None:
         self.user = ""
@@ -45,7 +45,7 @@ class Authentication:
         self._mechanism_asked = ""
         self._has_asked_versions = False
         self._since_ms = 0
-        self._again_ms: int | None = None  # when it last began to log in again
+        self._reauthenticated_ms: int | None = None  # when it last began to re-authenticate
 
     @property
     def is_done(self) -> bool:
@@ -53,11 +53,11 @@ class Authentication:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a mechanism is agreed on, and the client has yet to say who it is."""
+        """Whether a mechanism is agreed, and the client has not authenticated yet."""
         return self._exchange is not None
 
-    def admits(self, api_name: str, now_ms: int) -> bool:
-        """Whether the connection may ask this now. If not, it is to be closed."""
+    def allows(self, api_name: str, now_ms: int) -> bool:
+        """Whether the connection may send this request now. If not, it has to be closed."""
         if self.is_done:
             is_over = self._session_ms and now_ms - self._since_ms > self._session_ms
             return not is_over or api_name == _HANDSHAKE
@@ -69,30 +69,33 @@ class Authentication:
         return api_name == _HANDSHAKE
 
     def can_begin(self, now_ms: int) -> bool:
-        """Whether a handshake is in order: the first one, or one that goes on with a session."""
+        """Whether a handshake is allowed: the first one, or one that renews the session."""
         if not self.is_done:
             return self._exchange is None
         if not self._session_ms:
             return False
-        return self._again_ms is None or now_ms - self._again_ms >= _REAUTHENTICATE_AFTER_MS
+        return (
+            self._reauthenticated_ms is None
+            or now_ms - self._reauthenticated_ms >= _REAUTHENTICATE_AFTER_MS
+        )
 
     def begin(self, mechanism: str, now_ms: int) -> bool:
-        """Agree on a mechanism, if it is one of ours."""
+        """Agree on a mechanism, if it is enabled."""
         if mechanism not in self._mechanisms:
             return False
         if self.is_done:
-            self._again_ms = now_ms
+            self._reauthenticated_ms = now_ms
         self._mechanism_asked = mechanism
         self._exchange = exchange(mechanism, self._users)
         return True
 
     @property
     def changes_mechanism(self) -> bool:
-        """Whether a client that logs in again does so in another way; it may not."""
+        """Whether a client re-authenticates by another mechanism, which is not allowed."""
         return bool(self.mechanism) and self._mechanism_asked != self.mechanism
 
-    def take(self, token: bytes, now_ms: int) -> tuple[bytes, int]:
-        """What to say to the token, and how long the session lasts; or NotAuthenticated."""
+    def evaluate(self, token: bytes, now_ms: int) -> tuple[bytes, int]:
+        """The answer to the token, and how long the session lasts; or NotAuthenticated."""
         if self._exchange is None:
             raise NotAuthenticated
         try:
@@ -122,8 +125,8 @@ class Authentication:
         return self._mechanisms
 
 
-class Gate:
-    """What a broker with SASL serves first: it lets through who may ask."""
+class Authenticator:
+    """Serves a broker's requests from authenticated connections, and closes the others."""
 
     def __init__(self, broker: Broker, users: Users, mechanisms: tuple[str, ...]) -> None:
         self._broker = broker
@@ -131,7 +134,7 @@ class Gate:
         self._mechanisms = mechanisms
 
     def serve(self, connection: Connection, request: wire.Request) -> None:
-        """Serve the request if the connection may ask that, else close it."""
+        """Serve the request if the connection may send it, else close the connection."""
         cluster = self._broker.cluster
         state = connection.authentication
         with cluster.agenda:
@@ -139,21 +142,21 @@ class Gate:
                 session_ms = self._broker.settings.number("connections.max.reauth.ms")
                 state = Authentication(self._users, self._mechanisms, max(0, session_ms))
                 connection.authentication = state
-            is_admitted = state.admits(request.api.name, cluster.now_ms())
-        if is_admitted:
+            is_allowed = state.allows(request.api.name, cluster.now_ms())
+        if is_allowed:
             self._broker.serve(connection, request)
             return
         if not state.is_done:
-            self._say_why(connection, request)
+            self._log_refusal(connection, request)
         if state.is_under_way:
             reply = Reply(connection, request.api, request.correlation_id)
-            reply.last(_illegal(request, self._broker))
+            reply.send_last(_illegal_state(request, self._broker))
         else:
             connection.close()
 
-    def _say_why(self, connection: Connection, request: wire.Request) -> None:
+    def _log_refusal(self, connection: Connection, request: wire.Request) -> None:
         log.warning(
-            "kafka: connection %d from %s asks for %s before it has said who it is; it is closed: "
+            "kafka: connection %d from %s sends %s before it is authenticated; it is closed: "
             "use security.protocol=%s and a sasl.mechanism of %s",
             connection.number,
             connection.host,
@@ -163,11 +166,11 @@ class Gate:
         )
 
 
-def _illegal(request: wire.Request, broker: Broker) -> wire.Fields:
+def _illegal_state(request: wire.Request, broker: Broker) -> wire.Fields:
     error = ErrorCode.illegal_sasl_state
     with broker.cluster.agenda:
-        asked = Asked(request, broker)
-        return asked.refused(error) or asked.merged({}, [(one, error) for one in asked.named])
+        answers = ErrorAnswers(request, broker)
+        return answers.whole(error) or answers.merge({}, [(item, error) for item in answers.items])
 
 
 def handlers(broker: Broker) -> Mapping[str, Handler]:
@@ -180,7 +183,7 @@ def handshake(request: Any, reply: Reply, context: Context) -> None:
     state = context.connection.authentication
     if state is None:
         log.warning(
-            "kafka: connection %d from %s speaks SASL, which is not spoken here; use "
+            "kafka: connection %d from %s uses SASL, which this cluster does not; use "
             "security.protocol=%s",
             context.connection_id,
             context.client_host,
@@ -191,15 +194,15 @@ def handshake(request: Any, reply: Reply, context: Context) -> None:
         return
     if not state.begin(request.mechanism, cluster.now_ms()):
         error = ErrorCode.unsupported_sasl_mechanism
-        reply.last({"error_code": error, "mechanisms": state.mechanisms})
+        reply.send_last({"error_code": error, "mechanisms": state.mechanisms})
         return
     if context.api_version == 0:
-        context.connection.on_token = lambda token: _take_bare(token, state, context)
+        context.connection.on_token = lambda token: _evaluate_bare(token, state, context)
     reply({"mechanisms": state.mechanisms})
 
 
 def authenticate(request: Any, reply: Reply, context: Context) -> None:
-    """Go on with the exchange that the handshake has begun."""
+    """Continue the exchange that the handshake has begun."""
     state = context.connection.authentication
     if state is None or state.is_done:
         reply(
@@ -212,14 +215,14 @@ def authenticate(request: Any, reply: Reply, context: Context) -> None:
         )
         return
     if state.changes_mechanism:
-        _say_failed(context, NotAuthenticated("another mechanism than the first time"))
+        _log_failure(context, NotAuthenticated("another mechanism than the first time"))
         reply.hang_up()  # as Kafka does
         return
     try:
-        token, session_ms = state.take(request.auth_bytes, context.broker.cluster.now_ms())
+        token, session_ms = state.evaluate(request.auth_bytes, context.broker.cluster.now_ms())
     except NotAuthenticated as error:
-        _say_failed(context, error)
-        reply.last(
+        _log_failure(context, error)
+        reply.send_last(
             {
                 "error_code": ErrorCode.sasl_authentication_failed,
                 "error_message": str(error),
@@ -230,14 +233,14 @@ def authenticate(request: Any, reply: Reply, context: Context) -> None:
         reply({"error_message": "", "auth_bytes": token, "session_lifetime": session_ms})
 
 
-def _take_bare(token: bytes, state: Authentication, context: Context) -> None:
-    """The same for a token that came without a request; all that can be said is goodbye."""
+def _evaluate_bare(token: bytes, state: Authentication, context: Context) -> None:
+    """Evaluate a token that came without a request; on failure the connection is closed."""
     connection = context.connection
     with context.broker.cluster.agenda:
         try:
-            answer, _ = state.take(token, context.broker.cluster.now_ms())
+            answer, _ = state.evaluate(token, context.broker.cluster.now_ms())
         except NotAuthenticated as error:
-            _say_failed(context, error)
+            _log_failure(context, error)
             connection.close_soon()
             return
     if state.is_done:
@@ -245,7 +248,7 @@ def _take_bare(token: bytes, state: Authentication, context: Context) -> None:
     connection.send(len(answer).to_bytes(4, "big") + answer)
 
 
-def _say_failed(context: Context, error: NotAuthenticated) -> None:
+def _log_failure(context: Context, error: NotAuthenticated) -> None:
     log.warning(
         "kafka: connection %d from %s is not authenticated, and closed: %s",
         context.connection_id,

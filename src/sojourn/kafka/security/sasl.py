@@ -1,10 +1,10 @@
-"""SASL: who a client is, by PLAIN or SCRAM. Tokens in, tokens out; authentication.py sends them.
+"""SASL mechanisms: PLAIN and SCRAM. Tokens in, tokens out; authentication.py sends them.
 
 PLAIN     client   [authzid] NUL user NUL password
 SCRAM     client   n,,n=user,r=nonce                      the client's first
           server   r=nonce+ours,s=salt,i=iterations
-          client   c=biws,r=nonce+ours,p=proof            the client proves that it knows the
-          server   v=signature                              password, and so do we
+          client   c=biws,r=nonce+ours,p=proof            the client proves that it has the
+          server   v=signature                              password, and so does the server
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SALT_BYTES = 16
 
 
 class NotAuthenticated(Exception):
-    """The client is not who it says; without a message it is told no more than that."""
+    """The client's token is wrong; the message, if any, is for the client."""
 
 
 class ScramKeys(NamedTuple):
-    """What is kept of a password instead of the password."""
+    """The keys that SCRAM derives from a password."""
 
     salt: bytes
     stored_key: bytes
@@ -36,7 +36,7 @@ class ScramKeys(NamedTuple):
 
 
 class Users(MutableMapping[str, str]):
-    """Names and passwords. A password that is changed counts from the next authentication on."""
+    """Names and passwords. A changed password counts from the next authentication on."""
 
     def __init__(self, passwords: object) -> None:
         self._passwords: dict[str, str] = {}
@@ -70,13 +70,13 @@ class Users(MutableMapping[str, str]):
         if not name or not password:
             raise OutOfRange("a user's name and password must not be empty")
         self._passwords[name] = password
-        self._forget(name)
+        self._remove_keys(name)
 
     def __delitem__(self, name: str) -> None:
         del self._passwords[name]
-        self._forget(name)
+        self._remove_keys(name)
 
-    def _forget(self, name: str) -> None:
+    def _remove_keys(self, name: str) -> None:
         self._keys = {key: keys for key, keys in self._keys.items() if key[0] != name}
 
     def __iter__(self) -> Iterator[str]:
@@ -96,11 +96,11 @@ class Exchange(Protocol):
     is_complete: bool
 
     def answer(self, token: bytes) -> bytes:
-        """What to say to the client's token; or NotAuthenticated."""
+        """The answer to the client's token; or NotAuthenticated."""
 
 
 class Plain:
-    """The password itself."""
+    """The client sends its password."""
 
     def __init__(self, users: Users) -> None:
         self._users = users
@@ -112,8 +112,8 @@ class Plain:
         if len(parts) != 3 or not all(parts[1:]):
             raise NotAuthenticated
         claimed, user, password = parts
-        known = self._users.get(user)
-        if known is None or not hmac.compare_digest(known.encode(), password.encode()):
+        expected = self._users.get(user)
+        if expected is None or not hmac.compare_digest(expected.encode(), password.encode()):
             raise NotAuthenticated("Authentication failed: Invalid username or password")
         if claimed and claimed != user:
             raise NotAuthenticated(_OTHER_ID)
@@ -122,7 +122,7 @@ class Plain:
 
 
 class Scram:
-    """A proof that the client knows the password, and one that we do."""
+    """Client and server prove to each other that they have the password."""
 
     def __init__(self, users: Users, hash_name: str) -> None:
         self._users = users
@@ -162,15 +162,15 @@ class Scram:
         if fields["r"] != self._nonce:
             raise NotAuthenticated
         unproved = text.rpartition(",p=")[0]
-        said = f"{self._client_first},{self._server_first},{unproved}".encode()
-        signature = _mac(self._hash_name, keys.stored_key, said)
+        messages = f"{self._client_first},{self._server_first},{unproved}".encode()
+        signature = _mac(self._hash_name, keys.stored_key, messages)
         proof = base64.b64decode(fields["p"], validate=True)
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         stored_key = hashlib.new(self._hash_name, client_key).digest()
         if not hmac.compare_digest(stored_key, keys.stored_key):
             raise NotAuthenticated
         self.is_complete = True
-        verifier = _mac(self._hash_name, keys.server_key, said)
+        verifier = _mac(self._hash_name, keys.server_key, messages)
         return b"v=" + base64.b64encode(verifier)
 
 
@@ -182,7 +182,7 @@ _OTHER_ID = (
 
 
 def exchange(mechanism: str, users: Users) -> Exchange:
-    """The beginning of an authentication by this mechanism, one of MECHANISMS."""
+    """A new exchange by this mechanism, one of MECHANISMS."""
     if mechanism == "PLAIN":
         return Plain(users)
     return Scram(users, mechanism.removeprefix("SCRAM-").replace("-", "").lower())

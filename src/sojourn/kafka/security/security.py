@@ -1,7 +1,7 @@
-"""Security: which of Kafka's four protocols the brokers of a cluster speak, and with whom.
+"""Security: which of Kafka's four security protocols the brokers of a cluster use.
 
-PLAINTEXT         anybody
-SSL               encrypted, by certificates that clients are to trust
+PLAINTEXT         neither
+SSL               TLS, with certificates that clients have to trust
 SASL_PLAINTEXT    users with passwords
 SASL_SSL          both
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from sojourn.errors import OutOfRange, WrongType
-from sojourn.kafka.security.authentication import Gate
+from sojourn.kafka.security.authentication import Authenticator
 from sojourn.kafka.security.sasl import MECHANISMS, Users
 from sojourn.kafka.security.tls import Certificates, Tls
 
@@ -25,7 +25,7 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Security:
-    """One cluster's."""
+    """A cluster's protocol, users and certificates."""
 
     def __init__(
         self,
@@ -51,16 +51,16 @@ class Security:
         self.certificates = Certificates(names) if protocol.endswith("SSL") else None
 
     def serve(self, broker: Broker) -> Callable[[Connection, wire.Request], None]:
-        """Who serves the requests of this broker's connections."""
+        """The function that serves requests of this broker's connections."""
         if self.users is None:
             return broker.serve
-        return Gate(broker, self.users, self.mechanisms).serve
+        return Authenticator(broker, self.users, self.mechanisms).serve
 
     def tls(self, broker: Broker) -> Tls | None:
-        """TLS for a new connection to this broker, with the certificate that is due; or None."""
+        """TLS for a new connection to this broker, maybe with a scripted flaw; or None."""
         if self.certificates is None:
             return None
-        return Tls(self.certificates.context(broker.cluster.faults.flaw(broker)))
+        return Tls(self.certificates.context(broker.cluster.faults.next_flaw(broker)))
 
     def close(self) -> None:
         if self.certificates is not None:
@@ -68,11 +68,11 @@ class Security:
 
 
 def _mechanisms(setting: str) -> tuple[str, ...]:
-    """Those of `sasl.enabled.mechanisms`; all that we have if it is not set."""
-    found = tuple(name.strip() for name in setting.split(",") if name.strip()) or MECHANISMS
-    for name in found:
+    """The mechanisms of `sasl.enabled.mechanisms`; all if it is not set."""
+    enabled = tuple(name.strip() for name in setting.split(",") if name.strip()) or MECHANISMS
+    for name in enabled:
         if name not in MECHANISMS:
             raise OutOfRange(
                 f"sasl.enabled.mechanisms can be {', '.join(MECHANISMS)} here, got {name}"
             )
-    return found
+    return enabled

@@ -1,9 +1,8 @@
 """TLS: certificates made on the fly, and one connection's encryption.
 
-An authority is made for each cluster, and signs a certificate for the names by which its brokers
-can be called. Clients are told to trust the authority: `ssl.ca.location`, `cafile`, … is
-`cluster.ca_file`. A test can have brokers show another certificate: expired, of an authority
-that nobody knows, or for another host.
+Each cluster has its own CA, which signs a certificate for the host names of its brokers. Clients
+have to trust the CA: `ssl.ca.location`, `cafile`, … is `cluster.ca_file`. A test can have brokers
+show another certificate: expired, of an untrusted CA, or for another host.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ FLAWS = ("expired", "not_yet_valid", "untrusted", "wrong_host")
 
 
 class Certificates:
-    """The authority of a cluster and the certificates of its brokers."""
+    """The CA of a cluster, and the certificates of its brokers."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._trustme = _trustme()
         self._names = sorted({*names, "localhost", "127.0.0.1", "::1"} - {"0.0.0.0", "::", ""})
         self._authority = self._trustme.CA(organization_name="Sojourn")
         self._contexts: dict[str, ssl.SSLContext] = {}
-        #: The authority's certificate, PEM.
+        #: The CA's certificate, PEM.
         self.ca_pem: bytes = self._authority.cert_pem.bytes()
         self._directory = Path(tempfile.mkdtemp(prefix="sojourn-kafka-"))
         #: A file with the same, there until the cluster is closed.
@@ -46,11 +45,11 @@ class Certificates:
 
     def context(self, flaw: str = "") -> ssl.SSLContext:
         """For the next connection: with a good certificate, or with one of FLAWS."""
-        found = self._contexts.get(flaw)
-        if found is None:
-            found = self._contexts[flaw] = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self._certificate(flaw).configure_cert(found)
-        return found
+        context = self._contexts.get(flaw)
+        if context is None:
+            context = self._contexts[flaw] = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._certificate(flaw).configure_cert(context)
+        return context
 
     def _certificate(self, flaw: str) -> Any:
         now = datetime.datetime.now(datetime.UTC)
@@ -87,56 +86,51 @@ def checked_flaw(flaw: object) -> str:
 
 
 class Tls:
-    """One connection's: bytes of the socket in, the client's bytes out, and the other way round.
+    """One connection's encryption: bytes of the socket in, the client's bytes out, and vice versa.
 
-    It touches no socket. After each `decrypted` there may be something `to_send`.
+    It does not use the socket. After each `decrypt` there may be bytes `to_send`.
     """
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._object = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._is_shaken = False
-        #: Whether the client has said goodbye.
+        self._is_handshake_done = False
+        #: Whether the client has closed the TLS session.
         self.is_closed = False
 
-    def decrypted(self, data: memoryview) -> bytes:
-        """What the client has said; nothing until both have agreed. Raises ssl.SSLError."""
+    def decrypt(self, data: memoryview) -> bytes:
+        """The client's bytes; none before the handshake is complete. Raises ssl.SSLError."""
         self._incoming.write(data)
-        found = bytearray()
+        decrypted = bytearray()
         with contextlib.suppress(ssl.SSLWantReadError):
-            if not self._is_shaken:
+            if not self._is_handshake_done:
                 self._object.do_handshake()
-                self._is_shaken = True
+                self._is_handshake_done = True
             while True:
                 some = self._object.read(_READ_BYTES)
                 if not some:
                     self.is_closed = True
                     break
-                found += some
-        return bytes(found)
+                decrypted += some
+        return bytes(decrypted)
 
-    def encrypted(self, data: bytes) -> bytes:
-        """The same for the client's eyes."""
+    def encrypt(self, data: bytes) -> bytes:
+        """The bytes to send for these."""
         self._object.write(data)
         return self._outgoing.read()
 
     def to_send(self) -> bytes:
-        """What TLS itself has to say to the client."""
+        """What TLS itself has to send."""
         return self._outgoing.read()
 
 
-_NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE")
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE")
 
 
 def why_failed(error: ssl.SSLError) -> str:
-    """What the error means for who runs the test; empty if nobody knows."""
+    """What the error means and what to do; empty if unknown."""
     reason = (error.reason or "").upper()
-    if reason in (
-        "WRONG_VERSION_NUMBER",
-        "HTTP_REQUEST",
-        "UNKNOWN_PROTOCOL",
-        "RECORD_LAYER_FAILURE",
-    ):
+    if reason in _NOT_TLS:
         return ": it looks like a client without TLS; use security.protocol=SSL, or SASL_SSL"
     if "UNKNOWN_CA" in reason:
         return ": the client does not accept the certificate; have it trust cluster.ca_file"

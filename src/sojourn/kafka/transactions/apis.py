@@ -1,7 +1,6 @@
-"""What a transactional producer asks: requests in, fields out.
+"""InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn and EndTxn.
 
-Before certain versions clients do not know that they can be fenced: they are told that their
-epoch is wrong.
+Clients of older versions do not know PRODUCER_FENCED: they get INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ if TYPE_CHECKING:
     from sojourn.kafka.topic import TopicPartition
     from sojourn.kafka.transactions.coordinator import TransactionCoordinator
 
-# The versions from which on clients know what it is to be fenced.
+# The versions from which on clients know PRODUCER_FENCED.
 _INIT_FENCED_SINCE = 4
 _FENCED_SINCE = 2
 
-_SEVERAL = 4  # from this version on, brokers add partitions for several producers
+_SEVERAL_TRANSACTIONS_SINCE = 4  # from this version on brokers send it, for several producers
 
 
 def handlers(broker: Broker) -> Mapping[str, Handler]:
@@ -35,25 +34,25 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
 
 
 def coordinator_of(context: Context, transactional_id: str) -> TransactionCoordinator:
-    """The coordinator, if it is this broker that answers for the id; or Refused."""
+    """The coordinator, if this broker coordinates the id; or Refused."""
     cluster = context.broker.cluster
     if transactional_id and cluster.coordinator(transactional_id) is not context.broker:
         raise Refused(ErrorCode.not_coordinator)
     return cluster.transactions
 
 
-def told(code: ErrorCode, version: int, fenced_since: int = _FENCED_SINCE) -> ErrorCode:
-    """The code as clients of this version know it."""
+def code_for_version(code: ErrorCode, version: int, fenced_since: int = _FENCED_SINCE) -> ErrorCode:
+    """The error code for clients of this version."""
     if code is ErrorCode.producer_fenced and version < fenced_since:
         return ErrorCode.invalid_producer_epoch
     return code
 
 
 def init_producer_id(request: Any, reply: Reply, context: Context) -> None:
-    """Give a producer its id and epoch: a new id, or that of its transactional id."""
-    known = Owner(getattr(request, "producer_id", -1), getattr(request, "producer_epoch", -1))
+    """Answer a producer's id and epoch: a new id, or that of its transactional id."""
+    present = Owner(getattr(request, "producer_id", -1), getattr(request, "producer_epoch", -1))
     try:
-        if (known.producer_id < 0) != (known.epoch < 0):  # a producer that goes on knows both
+        if (present.producer_id < 0) != (present.epoch < 0):  # both or neither
             raise Refused(ErrorCode.invalid_request)
         if request.transactional_id is None:
             owner = Owner(context.broker.cluster.transactions.new_producer_id(), 0)
@@ -61,29 +60,29 @@ def init_producer_id(request: Any, reply: Reply, context: Context) -> None:
             owner = coordinator_of(context, request.transactional_id).start_producer(
                 request.transactional_id,
                 milliseconds(request.transaction_timeout),
-                None if known.producer_id < 0 else known,
+                None if present.producer_id < 0 else present,
             )
     except Refused as refused:
-        code = told(refused.code, context.api_version, _INIT_FENCED_SINCE)
+        code = code_for_version(refused.code, context.api_version, _INIT_FENCED_SINCE)
         reply({"error_code": code, "producer_id": -1, "producer_epoch": -1})
         return
     reply({"producer_id": owner.producer_id, "producer_epoch": owner.epoch})
 
 
 def add_partitions_to_txn(request: Any, reply: Reply, context: Context) -> None:
-    """Make partitions part of a transaction, or of several; or only see whether they are."""
-    if context.api_version < _SEVERAL:
+    """Add partitions to transactions; or with `verify_only` check that they were added."""
+    if context.api_version < _SEVERAL_TRANSACTIONS_SINCE:
         owner = Owner(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
         topics = request.v3_and_below_topics
-        added = _added(request.v3_and_below_transactional_id, owner, topics, False, context)
-        reply({"results_by_topic_v3_and_below": added})
+        results = _add(request.v3_and_below_transactional_id, owner, topics, False, context)
+        reply({"results_by_topic_v3_and_below": results})
         return
     reply(
         {
             "results_by_transaction": [
                 {
                     "transactional_id": one.transactional_id,
-                    "topic_results": _added(
+                    "topic_results": _add(
                         one.transactional_id,
                         Owner(one.producer_id, one.producer_epoch),
                         one.topics,
@@ -97,10 +96,10 @@ def add_partitions_to_txn(request: Any, reply: Reply, context: Context) -> None:
     )
 
 
-def _added(
-    transactional_id: str, owner: Owner, topics: Sequence[Any], only_look: bool, context: Context
+def _add(
+    transactional_id: str, owner: Owner, topics: Sequence[Any], verify_only: bool, context: Context
 ) -> list[Fields]:
-    """Add all partitions or none; one that is unknown keeps the others from being tried."""
+    """Add all partitions, or none if one is unknown."""
     places = [(topic.name, index) for topic in topics for index in topic.partitions]
     unknown = {place for place in places if context.broker.metadata_cache.partition(*place) is None}
     if unknown:
@@ -113,13 +112,13 @@ def _added(
     else:
         try:
             transactions = coordinator_of(context, transactional_id)
-            if only_look:
-                results = _looked_at(transactions, transactional_id, owner, places)
+            if verify_only:
+                results = _verify(transactions, transactional_id, owner, places)
             else:
                 transactions.add(transactional_id, owner, places)
                 results = dict.fromkeys(places, ErrorCode.none)
         except Refused as refused:
-            results = dict.fromkeys(places, told(refused.code, context.api_version))
+            results = dict.fromkeys(places, code_for_version(refused.code, context.api_version))
     return [
         {
             "name": topic.name,
@@ -132,7 +131,7 @@ def _added(
     ]
 
 
-def _looked_at(
+def _verify(
     transactions: TransactionCoordinator,
     transactional_id: str,
     owner: Owner,
@@ -149,14 +148,14 @@ def _looked_at(
 
 
 def add_offsets_to_txn(request: Any, reply: Reply, context: Context) -> None:
-    """Make the offsets of a group part of a transaction."""
+    """Add the offsets of a group to a transaction."""
     owner = Owner(request.producer_id, request.producer_epoch)
     try:
         coordinator_of(context, request.transactional_id).add(
             request.transactional_id, owner, groups=[request.group_id]
         )
     except Refused as refused:
-        reply({"error_code": told(refused.code, context.api_version)})
+        reply({"error_code": code_for_version(refused.code, context.api_version)})
         return
     reply({"error_code": ErrorCode.none})
 
@@ -169,6 +168,6 @@ def end_txn(request: Any, reply: Reply, context: Context) -> None:
             request.transactional_id, owner, request.committed
         )
     except Refused as refused:
-        reply({"error_code": told(refused.code, context.api_version)})
+        reply({"error_code": code_for_version(refused.code, context.api_version)})
         return
     reply({"error_code": ErrorCode.none})

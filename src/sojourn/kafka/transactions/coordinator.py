@@ -1,16 +1,16 @@
-"""The coordinator of transactions: who owns a transactional id, and how its transactions end.
+"""The transaction coordinator: which producer owns a transactional id, and how transactions end.
 
-One producer's way, with the requests that it sends:
+The requests of a producer:
 
-    InitProducerId      -> its id and epoch; a transaction that was left ongoing is aborted first
-    AddPartitionsToTxn  -> the transaction begins, and with it its time (timeout.py)
-    Produce             -> the leader asks here whether the partition was added
+    InitProducerId      -> its id and epoch; a transaction that is still open is aborted first
+    AddPartitionsToTxn  -> the transaction begins, and its timeout (timeout.py)
+    Produce             -> the leader checks here that the partition was added
     AddOffsetsToTxn, TxnOffsetCommit -> offsets of a group, pending until the end
-    EndTxn              -> decided and answered; the end is written to all partitions (markers.py)
+    EndTxn              -> decided and answered; markers are written to all partitions (markers.py)
 
-What is kept here stands for the topic in which Kafka keeps it, replicated: any broker that comes
-to coordinate an id goes on from it. So there is one for a cluster, and each broker answers for
-the ids that it coordinates (apis.py).
+The state here stands for `__transaction_state`, the replicated topic in which Kafka keeps it: any
+broker that becomes the coordinator of an id goes on from it. So a cluster has one of these, and
+each broker answers for the ids that it coordinates (apis.py).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 def code_for_writers(code: ErrorCode, is_abortable: bool) -> ErrorCode:
-    """Why a check failed, as those know it who write to a partition, or a group's offsets.
+    """The error code of a refused check, for requests that write records or offsets.
 
-    `is_abortable`: they know that aborting the transaction is the way out.
+    `is_abortable`: the client knows TRANSACTION_ABORTABLE.
     """
     if code is ErrorCode.producer_fenced:
         return ErrorCode.invalid_producer_epoch
@@ -50,9 +50,9 @@ class TransactionCoordinator(Mapping[str, Transaction]):
         self._cluster = cluster
         self.agenda = cluster.agenda
         self._by_id: dict[str, Transaction] = {}
-        #: Transactions whose end is not in all their partitions yet.
+        #: Transactions whose markers are not replicated in all their partitions yet.
         self.ending: set[Transaction] = set()
-        #: How often coordinators have changed: what Kafka's have from their topic's leaders.
+        #: The coordinator epoch: how often coordinators have changed.
         self.epoch = 0
         self._next_producer_id = 1_000
 
@@ -61,10 +61,9 @@ class TransactionCoordinator(Mapping[str, Transaction]):
     def start_producer(
         self, transactional_id: str, timeout_ms: int, expected: Owner | None
     ) -> Owner:
-        """Say which id and epoch the producer has; or Refused.
+        """The producer's id and epoch; or Refused.
 
-        What another one, or itself before, has left ongoing is aborted, and the producer is to
-        ask again when that is done.
+        An open transaction of the id is aborted, and the producer has to retry when that is done.
         """
         if not transactional_id:
             raise Refused(ErrorCode.invalid_request)
@@ -76,12 +75,12 @@ class TransactionCoordinator(Mapping[str, Transaction]):
             transaction = self._by_id[transactional_id] = Transaction(transactional_id, now_ms)
         transaction.check_expected(expected)
         if transaction.state is State.ONGOING:
-            self._abort_and_fence(transaction)  # now it is ending, so the next line refuses
+            self._abort_and_fence(transaction)  # now it is ending, and the next line refuses
         transaction.start_producer(timeout_ms, expected, self.new_producer_id, now_ms)
         return transaction.owner
 
     def new_producer_id(self) -> int:
-        """An id that no producer has had."""
+        """A new producer id."""
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
@@ -94,7 +93,7 @@ class TransactionCoordinator(Mapping[str, Transaction]):
         partitions: Iterable[TopicPartition] = (),
         groups: Iterable[str] = (),
     ) -> None:
-        """Make these part of the transaction, which begins with the first; or Refused."""
+        """Add these to the transaction, which begins with the first; or Refused."""
         transaction = self._owned(transactional_id, owner)
         if transaction.add(partitions, groups, self._cluster.wall_ms()):
             transaction.timeout = DelayedTimeout(self, transaction)
@@ -103,18 +102,18 @@ class TransactionCoordinator(Mapping[str, Transaction]):
             )
 
     def end(self, transactional_id: str, owner: Owner, is_commit: bool) -> None:
-        """Decide how the transaction ends, and have that written to its partitions; or Refused."""
+        """Commit or abort the transaction, and write that to its partitions; or Refused."""
         self._end(self._owned(transactional_id, owner), is_commit)
 
     def check_partition(self, transactional_id: str, owner: Owner, place: TopicPartition) -> None:
-        """Refuse a producer that writes to what is not part of its transaction."""
+        """Refuse a producer that writes to a partition which it has not added."""
         if place not in self._writable(transactional_id, owner).partitions:
             raise Refused(
                 ErrorCode.transaction_abortable, f"{place} was not added to the transaction"
             )
 
     def check_group(self, transactional_id: str, owner: Owner, group_id: str) -> None:
-        """The same for the offsets of a group."""
+        """Refuse a producer that commits offsets of a group which it has not added."""
         if group_id not in self._writable(transactional_id, owner).groups:
             raise Refused(
                 ErrorCode.transaction_abortable, f"{group_id} was not added to the transaction"
@@ -134,10 +133,10 @@ class TransactionCoordinator(Mapping[str, Transaction]):
         transaction.check_not_ending()
         return transaction
 
-    # Its end.
+    # The end.
 
-    def abort_overdue(self, transaction: Transaction) -> None:
-        """The transaction has taken too long."""
+    def abort_expired(self, transaction: Transaction) -> None:
+        """Abort a transaction that has timed out."""
         log.info("kafka: %r has taken longer than %d ms", transaction, transaction.timeout_ms)
         self._abort_and_fence(transaction)
 
@@ -150,7 +149,7 @@ class TransactionCoordinator(Mapping[str, Transaction]):
             return
         self._cluster.purgatories.transaction.check_and_complete(transaction.transactional_id)
         self.ending.add(transaction)
-        self.agenda.defer(lambda: self._write_end(transaction))  # the answer goes first
+        self.agenda.defer(lambda: self._write_end(transaction))  # after the answer
 
     def _write_end(self, transaction: Transaction) -> None:
         is_commit = transaction.state is State.PREPARE_COMMIT
@@ -168,7 +167,7 @@ class TransactionCoordinator(Mapping[str, Transaction]):
         )
 
     def await_markers(self, transaction: Transaction, pending: list[PendingMarker]) -> None:
-        """Complete the transaction once all these are replicated."""
+        """Complete the transaction when all these are replicated."""
         if not pending:
             self.complete(transaction)
             return
@@ -178,18 +177,18 @@ class TransactionCoordinator(Mapping[str, Transaction]):
         )
 
     def complete(self, transaction: Transaction) -> None:
-        """Its end stands everywhere."""
+        """Note that the markers are replicated in every partition."""
         self.ending.discard(transaction)
         transaction.complete(self._cluster.wall_ms())
 
-    # All of them.
+    # All transactional ids.
 
     def raise_epoch(self) -> None:
         """Begin a coordinator epoch: a broker has stopped."""
         self.epoch += 1
 
     def expire(self) -> None:
-        """Forget ids that nobody has used for `transactional.id.expiration.ms`."""
+        """Remove ids that were not used for `transactional.id.expiration.ms`."""
         keep_ms = self._cluster.settings.number("transactional.id.expiration.ms")
         before_ms = self._cluster.wall_ms() - keep_ms
         for transaction in list(self._by_id.values()):

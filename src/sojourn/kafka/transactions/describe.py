@@ -1,4 +1,4 @@
-"""DescribeTransactions, ListTransactions and DescribeProducers: who writes what, and since when."""
+"""DescribeTransactions, ListTransactions and DescribeProducers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sojourn.kafka.wire import ErrorCode, Fields
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker, Context, Handler, Reply
 
-# Kafka has these states too; here nobody ever sees an id in them.
-_NEVER_SEEN = ("Dead", "PrepareEpochFence")
-_STATES = {*(state.value for state in State), *_NEVER_SEEN}
+# Kafka's other states, which a transaction never has here.
+_UNUSED_STATES = ("Dead", "PrepareEpochFence")
+_STATES = {*(state.value for state in State), *_UNUSED_STATES}
 
-# Where Kafka keeps the offsets of groups: a partition of it is part of a transaction with offsets.
+# The topic with the offsets of groups: a transaction with offsets shows a partition of it.
 _OFFSETS_TOPIC = "__consumer_offsets"
 
 
@@ -30,7 +30,7 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
 
 
 def describe_transactions(request: Any, reply: Reply, context: Context) -> None:
-    """Say how the transactions of these ids are doing."""
+    """Answer the state of these transactional ids."""
     rows = [_described(one, context) for one in request.transactional_ids]
     reply({"transaction_states": rows})
 
@@ -57,8 +57,8 @@ def _described(transactional_id: str, context: Context) -> Fields:
         topics.setdefault(topic, []).append(index)
     if transaction.groups:
         count = context.broker.settings.number("offsets.topic.num.partitions")
-        kept_in = {_java_hash(group_id) % count for group_id in transaction.groups}
-        topics[_OFFSETS_TOPIC] = sorted(kept_in)
+        indexes = {_java_hash(group_id) % count for group_id in transaction.groups}
+        topics[_OFFSETS_TOPIC] = sorted(indexes)
     return {
         "transactional_id": transactional_id,
         "transaction_state": transaction.state.value,
@@ -71,7 +71,7 @@ def _described(transactional_id: str, context: Context) -> Fields:
 
 
 def _java_hash(text: str) -> int:
-    """How Kafka finds the partition of a group: Java's hash of its id, without the sign."""
+    """Java's hash of a string without the sign, by which Kafka chooses a group's partition."""
     value = 0
     units = text.encode("utf-16-be")
     for at in range(0, len(units), 2):
@@ -80,7 +80,7 @@ def _java_hash(text: str) -> int:
 
 
 def list_transactions(request: Any, reply: Reply, context: Context) -> None:
-    """Name the transactional ids of this broker, or those that are asked for."""
+    """List the transactional ids of this broker that pass the filters."""
     cluster = context.broker.cluster
     states, producer_ids = set(request.state_filters), set(request.producer_id_filters)
     longer_than_ms = getattr(request, "duration_filter", -1)
@@ -111,7 +111,7 @@ def list_transactions(request: Any, reply: Reply, context: Context) -> None:
 
 
 def describe_producers(request: Any, reply: Reply, context: Context) -> None:
-    """Say which producers these partitions know."""
+    """Answer the producers of these partitions."""
     reply(
         {
             "topics": [

@@ -1,15 +1,15 @@
-"""The end of a transaction on its way into the partitions that it has to do with.
+"""The end of a transaction, written to its partitions.
 
-Each partition gets a control batch from its leader, and the transaction is over when all of them
-are replicated. As long as that takes, each partition is looked at when its leader, its watermark
-or who is in sync changes:
+Each partition's leader appends a control batch, the marker. The transaction is complete when all of
+them are replicated. Until then each partition is checked when its leader, its watermark or the
+replicas in sync change:
 
-    A  it is gone: there is nothing to end
-    B  nothing is written: write it, if somebody leads and enough are in sync
-    C  the leader knows a newer producer or coordinator: whatever that has done is right
-    D  the high watermark has passed what was written: done
-    E  the leader has changed before that: as B, at the next one. If that one has it already, the
-       log has it twice, which means nothing more
+    A  it is deleted: nothing to write
+    B  the marker is not written: write it, if there is a leader and enough replicas are in sync
+    C  the leader has a newer producer epoch or coordinator epoch: nothing to write
+    D  the high watermark has passed the marker: done
+    E  the leader has changed before that: as B, at the new one. If that has the marker already,
+       the log has it twice, which changes nothing
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from sojourn.kafka.transactions.coordinator import TransactionCoordinator
     from sojourn.kafka.transactions.transaction import Owner, Transaction
 
-# As long as there is: an end that was decided is not given up.
-_EVER_MS = 2**31 - 1
-_LATER = (ErrorCode.not_enough_replicas,)
+# The longest timeout there is; it starts again when it expires.
+_TIMEOUT_MS = 2**31 - 1
+_RETRIABLE = (ErrorCode.not_enough_replicas,)
 
 
 class PendingMarker:
-    """The end of a transaction in one partition."""
+    """The marker of a transaction in one partition."""
 
     def __init__(self, partition: Partition, owner: Owner, marker: EndMarker) -> None:
         self.partition = partition
@@ -43,7 +43,7 @@ class PendingMarker:
         self._offset = -1
 
     def is_done(self) -> bool:
-        """Write it if it is not written; say whether it is replicated, or need not be."""
+        """Write it if it is not written; return whether it is replicated, or not needed."""
         if self.partition.is_deleted:
             return True  # A
         written = self._leadership
@@ -54,7 +54,7 @@ class PendingMarker:
             try:
                 appended = self.partition.append_marker(*self._owner, self._marker)  # B, E
             except Refused as refused:
-                return refused.code not in _LATER  # C
+                return refused.code not in _RETRIABLE  # C
             self._leadership, self._offset = leadership, appended.next_offset
             written = leadership
         return self._has_passed(written)  # D
@@ -64,7 +64,7 @@ class PendingMarker:
 
 
 class DelayedMarkers(DelayedRequest):
-    """The end of one transaction, until it stands in all its partitions."""
+    """The markers of one transaction, until all are replicated."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class DelayedMarkers(DelayedRequest):
         transaction: Transaction,
         pending: list[PendingMarker],
     ) -> None:
-        super().__init__(_EVER_MS, coordinator.agenda)
+        super().__init__(_TIMEOUT_MS, coordinator.agenda)
         self.coordinator = coordinator
         self.transaction = transaction
         self.pending = pending

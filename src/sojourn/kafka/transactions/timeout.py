@@ -1,7 +1,7 @@
-"""The time that a transaction may take: as long as its producer has asked for.
+"""The timeout of a transaction, which its producer has chosen.
 
-A  the transaction has ended, in whatever way, or another one has begun
-B  its time is up: it is aborted, and its producer fenced
+A  the transaction has ended, or another one has begun
+B  it expires: the transaction is aborted, and its producer fenced
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DelayedTimeout(DelayedRequest):
-    """The end of an ongoing transaction, which its producer is expected to bring about."""
+    """Waits for the end of an open transaction."""
 
     def __init__(self, coordinator: TransactionCoordinator, transaction: Transaction) -> None:
         super().__init__(transaction.timeout_ms, coordinator.agenda)
@@ -28,7 +28,7 @@ class DelayedTimeout(DelayedRequest):
 
     def on_expiration(self) -> None:
         if not self.is_over:
-            self.coordinator.abort_overdue(self.transaction)  # B
+            self.coordinator.abort_expired(self.transaction)  # B
 
     @property
     def is_over(self) -> bool:

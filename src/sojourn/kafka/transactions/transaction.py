@@ -1,4 +1,4 @@
-"""A transactional id: whose it is, and how its present transaction is doing.
+"""A transactional id: the producer that owns it, and the state of its transaction.
 
                     the first partition or group
     EMPTY --------------------------------------------> ONGOING <-----------+
@@ -7,16 +7,16 @@
       |                                                 v     v             |
       |                                    PREPARE_COMMIT     PREPARE_ABORT | the next
       |                                                 |     |             | transaction
-      |             its end stands in every partition   |     |             |
+      |             markers in every partition          |     |             |
       |                                                 v     v             |
       +--- a producer starts --------- COMPLETE_COMMIT, COMPLETE_ABORT -----+
 
-It is aborted by its producer, by the next one that starts, or because it takes too long. From
-PREPARE_* on nothing changes how it ends.
+It is aborted by its producer, by the next one that starts, or by its timeout. From PREPARE_* on
+its outcome is fixed.
 
-A producer is its id and epoch. Each start raises the epoch, and so does an abort that the
-producer has not asked for: whoever comes with an older one was fenced. An id whose epochs are
-used up is replaced by a new one.
+A producer is identified by its id and epoch. Each start raises the epoch, and so does an abort
+that the producer has not asked for: requests with an older epoch are fenced. When the epochs of
+an id are used up, a new id replaces it.
 
 Callers hold the agenda; all times are wall time by the cluster's clock.
 """
@@ -31,6 +31,7 @@ from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
+    from sojourn.kafka.topic import TopicPartition
     from sojourn.kafka.transactions.timeout import DelayedTimeout
 
 _NONE = -1
@@ -38,7 +39,7 @@ _LAST_EPOCH = 2**15 - 2  # one more is kept for fencing
 
 
 class State(enum.Enum):
-    """How a transaction is doing; the values are what Kafka's tools show."""
+    """A transaction's state; the values are what Kafka's tools show."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -53,31 +54,31 @@ class State(enum.Enum):
 
 
 class Owner(NamedTuple):
-    """A producer as it names itself."""
+    """A producer's id and epoch."""
 
     producer_id: int
     epoch: int
 
 
-_NOBODY = Owner(_NONE, _NONE)
+_NO_OWNER = Owner(_NONE, _NONE)
 
 
 class Transaction:
-    """One transactional id, from its first producer on."""
+    """One transactional id."""
 
     def __init__(self, transactional_id: str, now_ms: int) -> None:
         self.transactional_id = transactional_id
         self.state = State.EMPTY
-        self.owner = _NOBODY
-        #: Who it was before the producer itself asked to go on with another epoch.
-        self.earlier = _NOBODY
+        self.owner = _NO_OWNER
+        #: The owner before the producer itself asked for another epoch.
+        self.previous_owner = _NO_OWNER
         self.timeout_ms = 0
-        #: What the transaction has to do with: partitions (topic, number), groups of consumers.
-        self.partitions: set[tuple[str, int]] = set()
+        #: What was added to the transaction: partitions, and groups that commit offsets.
+        self.partitions: set[TopicPartition] = set()
         self.groups: set[str] = set()
         self.started_ms = _NONE
         self.changed_ms = now_ms
-        #: What ends it when its time is up, while it is ongoing.
+        #: Aborts it when it expires, while it is open.
         self.timeout: DelayedTimeout | None = None
 
     def __repr__(self) -> str:
@@ -96,20 +97,20 @@ class Transaction:
         new_producer_id: Callable[[], int],
         now_ms: int,
     ) -> None:
-        """Give it to a new producer, or to the one that says who it was; or Refused.
+        """Set a new owner, or raise the epoch of the `expected` one; or Refused.
 
-        The transaction must not be ongoing: who starts aborts it first.
+        The transaction must not be open: the caller aborts it first.
         """
         self.check_not_ending()
         owner = self.owner
-        if owner == _NOBODY:
+        if owner == _NO_OWNER:
             self.owner = Owner(new_producer_id(), 0)
-        elif expected is not None and expected == self.earlier:
-            pass  # it asks again for what it was given: the answer was lost
+        elif expected is not None and expected == self.previous_owner:
+            pass  # a retry: the producer did not get the answer
         elif expected is not None and expected.epoch != owner.epoch:
             raise self._fenced(expected)
         else:
-            self.earlier = _NOBODY if expected is None else owner
+            self.previous_owner = _NO_OWNER if expected is None else owner
             is_exhausted = owner.epoch >= _LAST_EPOCH
             self.owner = (
                 Owner(new_producer_id(), 0)
@@ -122,13 +123,13 @@ class Transaction:
         self.changed_ms = now_ms
 
     def check_expected(self, expected: Owner | None) -> None:
-        """Refuse a producer that says it was here before, if its id is not the one known."""
+        """Refuse a producer that names an earlier owner of another id."""
         owner = self.owner
         if (
             expected is None
-            or owner == _NOBODY
+            or owner == _NO_OWNER
             or expected.producer_id == owner.producer_id
-            or expected == self.earlier
+            or expected == self.previous_owner
         ):
             return
         raise self._fenced(expected)
@@ -140,23 +141,21 @@ class Transaction:
         )
 
     def check(self, owner: Owner) -> None:
-        """Refuse whoever does not own it."""
+        """Refuse a producer that does not own it."""
         if owner.producer_id != self.owner.producer_id:
             raise Refused(ErrorCode.invalid_producer_id_mapping)
         if owner.epoch != self.owner.epoch:
             raise self._fenced(owner)
 
     def fence(self) -> None:
-        """Whoever owned it does so no more."""
+        """Raise the epoch: the present owner is fenced."""
         self.owner = self.owner._replace(epoch=self.owner.epoch + 1)
-        self.earlier = _NOBODY
+        self.previous_owner = _NO_OWNER
 
     # The transaction.
 
-    def add(
-        self, partitions: Iterable[tuple[str, int]], groups: Iterable[str], now_ms: int
-    ) -> bool:
-        """Take these in; say whether that began a transaction. Or Refused."""
+    def add(self, partitions: Iterable[TopicPartition], groups: Iterable[str], now_ms: int) -> bool:
+        """Add these; return whether that began a transaction. Or Refused."""
         self.check_not_ending()
         begins = self.state is not State.ONGOING
         if begins:
@@ -168,12 +167,12 @@ class Transaction:
         return begins
 
     def check_not_ending(self) -> None:
-        """Refuse who has to wait until the transaction's end stands in every partition."""
+        """Refuse a request that has to wait until the markers are replicated."""
         if self.state.is_ending:
             raise Refused(ErrorCode.concurrent_transactions, f"{self!r}: its end is being written")
 
     def prepare(self, is_commit: bool, now_ms: int) -> bool:
-        """Decide how it ends; False if it has ended so before. Or Refused."""
+        """Fix its outcome; False if it had this outcome already. Or Refused."""
         prepared = State.PREPARE_COMMIT if is_commit else State.PREPARE_ABORT
         completed = State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT
         if self.state is completed:
@@ -186,7 +185,7 @@ class Transaction:
         return True
 
     def complete(self, now_ms: int) -> None:
-        """Its end stands in every partition."""
+        """Note that the markers are replicated in every partition."""
         is_commit = self.state is State.PREPARE_COMMIT
         self.state = State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT
         self.partitions.clear()

@@ -1,7 +1,7 @@
-"""WriteTxnMarkers: write the end of a transaction, at the word of somebody else than us.
+"""WriteTxnMarkers: write the end of a transaction on behalf of a client.
 
-Kafka's coordinators send this to the leaders; ours write by themselves (markers.py). What is left
-is the administrator, who ends a transaction that hangs. It waits like a produce with acks=all.
+Kafka's coordinators send this request to leaders; ours write without it (markers.py). An
+administrator sends it to end a transaction that hangs. It waits like a produce with acks=all.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sojourn.kafka.apis.produce import DelayedProduce, Pending, Status
+from sojourn.kafka.apis.produce import DelayedProduce, PendingProduce, ProduceResult
 from sojourn.kafka.log.end_marker import EndMarker
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
@@ -23,22 +23,22 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
 
 
 def write_txn_markers(request: Any, reply: Reply, context: Context) -> None:
-    """Write each end to each partition, and answer when all are replicated."""
+    """Write each marker to each partition, and answer when all are replicated."""
     broker = context.broker
     cluster = broker.cluster
-    rows: list[tuple[int, list[tuple[str, list[Status]]]]] = []
-    pending: list[Pending] = []
+    rows: list[tuple[int, list[tuple[str, list[ProduceResult]]]]] = []
+    pending: list[PendingProduce] = []
     for marker in request.markers:
         topics = []
         for topic in marker.topics:
             row = []
             for index in topic.partition_indexes:
-                status = Status(index, broker.metadata_cache.partition(topic.name, index))
+                result = ProduceResult(index, broker.metadata_cache.partition(topic.name, index))
                 try:
-                    pending += _write(status, marker, broker)
+                    pending += _write(result, marker, broker)
                 except Refused as refused:
-                    status.error = refused.code
-                row.append(status)
+                    result.error = refused.code
+                row.append(result)
             topics.append((topic.name, row))
         rows.append((marker.producer_id, topics))
 
@@ -74,9 +74,9 @@ def write_txn_markers(request: Any, reply: Reply, context: Context) -> None:
     )
 
 
-def _write(status: Status, asked: Any, broker: Broker) -> list[Pending]:
-    """Write the end to one partition, or Refused; return what there is to wait for."""
-    partition = status.partition
+def _write(result: ProduceResult, asked: Any, broker: Broker) -> list[PendingProduce]:
+    """Write the marker to one partition, or Refused; return what to wait for."""
+    partition = result.partition
     if partition is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
     leadership = partition.leadership
@@ -84,4 +84,6 @@ def _write(status: Status, asked: Any, broker: Broker) -> list[Pending]:
         raise Refused(ErrorCode.not_leader_or_follower)
     marker = EndMarker(asked.transaction_result, asked.coordinator_epoch)
     offset = partition.append_marker(asked.producer_id, asked.producer_epoch, marker).next_offset
-    return [Pending(status, leadership, offset)] if leadership.high_watermark < offset else []
+    return (
+        [PendingProduce(result, leadership, offset)] if leadership.high_watermark < offset else []
+    )
