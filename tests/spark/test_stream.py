@@ -295,13 +295,13 @@ def test_settings_that_were_made_are_left_alone(session: SparkSession) -> None:
     """Those that are missing are set; tasks are chosen from the number of shards and cores."""
     fresh = session.newSession()
     partitions, retain = "spark.sql.shuffle.partitions", "spark.sql.streaming.minBatchesToRetain"
-    for name in sp.stream.STREAM_SETTINGS:
+    for name in sp.session.STREAM_SETTINGS:
         fresh.conf.unset(name)
     fresh.conf.unset(partitions)
     fresh.conf.set(retain, "77")
     done = sp.stream_settings(fresh, shards=1)
     assert (fresh.conf.get(retain), fresh.conf.get(partitions)) == ("77", "1")
-    assert set(done) == {partitions, *sp.stream.STREAM_SETTINGS} - {retain}
+    assert set(done) == {partitions, *sp.session.STREAM_SETTINGS} - {retain}
     assert sp.stream_settings(fresh, shards=32) == {}
     fresh.conf.unset(partitions)
     sp.stream_settings(fresh, shards=32)

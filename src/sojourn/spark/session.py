@@ -14,6 +14,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _QUIET_LOG = Path(__file__).with_name("quiet-log4j2.properties")
+STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+# What a stream needs; see stream.py.
+STREAM_SETTINGS = {
+    STATE_STORE: ROCKSDB,
+    # A batch writes what changed, not all files of the store.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # How far back a checkpoint reaches, and how often what is older is cleared away.
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
+    # "What is there now, then stop" works although the heartbeat's source does not know of it.
+    "spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true",
+}
 
 
 def local_session(
@@ -65,8 +79,6 @@ def quiet_pyspark() -> Iterator[None]:
 
 
 def _settings(master: str, driver_memory: str, shuffle_partitions: int | None) -> dict[str, str]:
-    from sojourn.spark.stream import STREAM_SETTINGS  # which needs this module
-
     settings = STREAM_SETTINGS | {
         "spark.driver.memory": driver_memory,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET_LOG.as_uri()}",

@@ -26,7 +26,7 @@ from sojourn.spark import bundles
 from sojourn.spark.intake import BUNDLES_DDL, WALL, Heartbeat, Intake
 from sojourn.spark.pace import SOURCES, Rule
 from sojourn.spark.payload import PayloadFormat
-from sojourn.spark.session import quiet_pyspark
+from sojourn.spark.session import ROCKSDB, STATE_STORE, STREAM_SETTINGS, quiet_pyspark
 from sojourn.spark.workers import check_workers, settle
 
 if TYPE_CHECKING:
@@ -36,24 +36,11 @@ if TYPE_CHECKING:
 
     from sojourn.spark.checkpoints import Fork
 
-_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _TOLD = ("table", "reason", "row")
 _MOST_SHARDS = 4096
 _MOST_MS = 2**62
 _PARTITIONS = "spark.sql.shuffle.partitions"
 OBSERVED = "sojourn"  # what a batch's numbers are called in a query's progress
-
-STREAM_SETTINGS = {
-    _PROVIDER: _ROCKSDB,
-    # A batch writes what changed, not all files of the store.
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # How far back a checkpoint reaches, and how often what is older is cleared away.
-    "spark.sql.streaming.minBatchesToRetain": "10",
-    "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
-    # "What is there now, then stop" works although the heartbeat's source does not know of it.
-    "spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true",
-}
 
 
 def stream_settings(spark: SparkSession, *, shards: int = 32) -> dict[str, str]:
@@ -421,11 +408,11 @@ def _check_classic(spark: SparkSession) -> None:
 
 
 def _check_session(spark: SparkSession, shards: int) -> None:
-    provider = spark.conf.get(_PROVIDER)
-    if provider != _ROCKSDB:
+    provider = spark.conf.get(STATE_STORE)
+    if provider != ROCKSDB:
         raise SojournError(
             f"streams keep their state in RocksDB, and this session is set to {provider}; call "
-            f"sojourn.spark.stream_settings(spark), or set {_PROVIDER} to {_ROCKSDB}"
+            f"sojourn.spark.stream_settings(spark), or set {STATE_STORE} to {ROCKSDB}"
         )
     partitions = int(spark.conf.get(_PARTITIONS) or 0)
     if partitions > shards:
