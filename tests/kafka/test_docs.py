@@ -15,7 +15,7 @@ from tests.checkout import ROOT
 
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
-from sojourn.kafka import Cluster
+from sojourn.kafka import Cluster, configs
 from sojourn.kafka.faults import Faults
 
 PAGE = (ROOT / "docs/kafka.md").read_text(encoding="utf-8")
@@ -81,3 +81,11 @@ def test_the_page_names_things_as_they_are_called() -> None:
         ]
         for name in named:
             assert getattr(cluster.purgatories, name) is cluster.purgatories[name.replace("_", "-")]
+
+
+def test_the_page_lists_the_settings_that_have_an_effect() -> None:
+    section = PAGE.split("## Settings")[1].split("\n## ")[0]
+    brokers, topics = re.findall(r"^- of (?:brokers|topics): .*$", section, re.MULTILINE)
+    for definitions, line in [(configs.BROKER, brokers), (configs.TOPIC, topics)]:
+        listed = set(re.findall(r"`([a-z]+\.[a-z.]+)`", line))
+        assert listed == {name for name, known in definitions.items() if known.is_used}

@@ -240,7 +240,7 @@ def test_a_topic_can_be_deleted_by_its_id(cluster: Cluster, wire: Wire) -> None:
 # Settings.
 
 
-def describe(wire: Wire, kind: int, name: str, *keys: str) -> Any:
+def describe(wire: Wire, kind: int, name: str, *keys: str, documentation: bool = False) -> Any:
     m = wire.module(32, 4)
     (result,) = wire.ask(
         m.DescribeConfigsRequest(
@@ -250,6 +250,7 @@ def describe(wire: Wire, kind: int, name: str, *keys: str) -> Any:
                 ),
             ),
             include_synonyms=True,
+            include_documentation=documentation,
         )
     ).results
     return result
@@ -289,6 +290,22 @@ def test_settings_are_listed_with_where_they_come_from(cluster: Cluster, wire: W
     assert describe(wire, 4, "2").error_code is ErrorCode.invalid_request  # it is to be asked
     assert describe(wire, 2, "u").error_code is ErrorCode.unknown_topic_or_partition
     assert describe(wire, 4, "99").error_code is ErrorCode.invalid_request
+
+
+def test_a_setting_is_documented_with_whether_it_has_an_effect_here(
+    cluster: Cluster, wire: Wire
+) -> None:
+    cluster.create_topic("t")
+    assert {entry.documentation for entry in describe(wire, 2, "t").configs} == {None}
+    entries = [
+        *describe(wire, 2, "t", documentation=True).configs,
+        *describe(wire, 4, "1", documentation=True).configs,
+    ]
+    texts = {entry.name: entry.documentation for entry in entries}
+    for name in ("retention.ms", "log.retention.ms", "log.retention.hours", "num.partitions"):
+        assert texts[name] == "Has the effect that Kafka's documentation describes."
+    for name in ("segment.ms", "log.segment.bytes", "num.io.threads"):
+        assert texts[name] == "Checked and described; has no effect on this cluster."
 
 
 def test_settings_change_one_by_one(cluster: Cluster, wire: Wire) -> None:

@@ -66,6 +66,7 @@ class Definition(NamedTuple):
     broker_name: str = ""  # of a topic's setting: the broker's setting that is its default
     read_only: bool = False
     is_hidden: bool = False  # accepted, but not described
+    is_used: bool = False  # has an effect here
 
     @property
     def is_sensitive(self) -> bool:
@@ -121,6 +122,7 @@ def _definitions(table: str, read_only: bool) -> Iterator[tuple[str, Definition]
                 broker_name=words[words.index("as") + 1] if "as" in words else "",
                 read_only=read_only and "dynamic" not in words,
                 is_hidden="hidden" in words,
+                is_used="used" in words,
             ),
         )
 
@@ -165,6 +167,17 @@ COARSER: Mapping[str, tuple[tuple[str, int], ...]] = {
     "log.roll.jitter.ms": (("log.roll.jitter.hours", 3_600_000),),
     "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
 }
+
+
+def _effective() -> Iterator[str]:
+    for name, definition in [*TOPIC.items(), *BROKER.items()]:
+        if definition.is_used:
+            for_all = definition.broker_name
+            yield from (name, for_all, *(coarser for coarser, _ in COARSER.get(for_all, ())))
+
+
+#: Settings that change something here. The others are checked and described, and that is all.
+EFFECTIVE = frozenset(_effective())
 
 
 class Layer:

@@ -3,7 +3,8 @@
     name | type | default, ~ for null | allowed values | flags
 
 The flags: `hidden` is accepted and not described (only in 3.9, or internal to Kafka); `dynamic`
-can be altered while brokers run; `as NAME` is the broker's setting with the default of a topic's.
+can be altered while brokers run; `used` has an effect here, the others are only checked and
+described; `as NAME` is the broker's setting with the default of a topic's.
 """
 
 # ruff: noqa: E501, W291
@@ -11,10 +12,10 @@ can be altered while brokers run; `as NAME` is the broker's setting with the def
 from __future__ import annotations
 
 TOPIC = """
-cleanup.policy | list | delete | compact, delete | as log.cleanup.policy
+cleanup.policy | list | delete | compact, delete | as log.cleanup.policy used
 compression.gzip.level | int | -1 | 1..9 or -1 | as compression.gzip.level
 compression.lz4.level | int | 9 | 1..17 | as compression.lz4.level
-compression.type | string | producer | uncompressed, zstd, lz4, snappy, gzip, producer | as compression.type
+compression.type | string | producer | uncompressed, zstd, lz4, snappy, gzip, producer | as compression.type used
 compression.zstd.level | int | 3 | -131072..22 | as compression.zstd.level
 delete.retention.ms | long | 86400000 | 0.. | as log.cleaner.delete.retention.ms
 file.delete.delay.ms | long | 60000 | 0.. | as log.segment.delete.delay.ms
@@ -27,39 +28,39 @@ leader.replication.throttled.replicas | list |
 local.retention.bytes | long | -2 | -2.. | as log.local.retention.bytes
 local.retention.ms | long | -2 | -2.. | as log.local.retention.ms
 max.compaction.lag.ms | long | 9223372036854775807 | 1.. | as log.cleaner.max.compaction.lag.ms
-max.message.bytes | int | 1048588 | 0.. | as message.max.bytes
+max.message.bytes | int | 1048588 | 0.. | as message.max.bytes used
 message.downconversion.enable | boolean | true |  | as log.message.downconversion.enable hidden
 message.format.version | string | 3.0-IV1 |  | as log.message.format.version hidden
-message.timestamp.after.max.ms | long | 3600000 | 0.. | as log.message.timestamp.after.max.ms
-message.timestamp.before.max.ms | long | 9223372036854775807 | 0.. | as log.message.timestamp.before.max.ms
+message.timestamp.after.max.ms | long | 3600000 | 0.. | as log.message.timestamp.after.max.ms used
+message.timestamp.before.max.ms | long | 9223372036854775807 | 0.. | as log.message.timestamp.before.max.ms used
 message.timestamp.difference.max.ms | long | 9223372036854775807 | 0.. | as log.message.timestamp.difference.max.ms hidden
-message.timestamp.type | string | CreateTime | CreateTime, LogAppendTime | as log.message.timestamp.type
+message.timestamp.type | string | CreateTime | CreateTime, LogAppendTime | as log.message.timestamp.type used
 min.cleanable.dirty.ratio | double | 0.5 | 0..1 | as log.cleaner.min.cleanable.ratio
 min.compaction.lag.ms | long | 0 | 0.. | as log.cleaner.min.compaction.lag.ms
-min.insync.replicas | int | 1 | 1.. | as min.insync.replicas
+min.insync.replicas | int | 1 | 1.. | as min.insync.replicas used
 preallocate | boolean | false |  | as log.preallocate
 remote.log.copy.disable | boolean | false
 remote.log.delete.on.disable | boolean | false
 remote.storage.enable | boolean | false
-retention.bytes | long | -1 |  | as log.retention.bytes
-retention.ms | long | 604800000 | -1.. | as log.retention.ms
+retention.bytes | long | -1 |  | as log.retention.bytes used
+retention.ms | long | 604800000 | -1.. | as log.retention.ms used
 segment.bytes | int | 1073741824 | 1048576.. | as log.segment.bytes
 segment.index.bytes | int | 10485760 | 4.. | as log.index.size.max.bytes
 segment.jitter.ms | long | 0 | 0.. | as log.roll.jitter.ms
 segment.ms | long | 604800000 | 1.. | as log.roll.ms
-unclean.leader.election.enable | boolean | false |  | as unclean.leader.election.enable
+unclean.leader.election.enable | boolean | false |  | as unclean.leader.election.enable used
 """
 
 BROKER = """
 add.partitions.to.txn.retry.backoff.max.ms | int | 100 | 0..
 add.partitions.to.txn.retry.backoff.ms | int | 20 | 1..
-advertised.listeners | list | ~
+advertised.listeners | list | ~ |  | used
 alter.config.policy.class.name | class | ~
 alter.config.policy.kraft.compatibility.enable | boolean | false |  | hidden
 alter.log.dirs.replication.quota.window.num | int | 11 | 1..
 alter.log.dirs.replication.quota.window.size.seconds | int | 1 | 1..
 authorizer.class.name | string | 
-auto.create.topics.enable | boolean | true
+auto.create.topics.enable | boolean | true |  | used
 auto.include.jmx.reporter | boolean | true |  | hidden
 auto.leader.rebalance.enable | boolean | true
 background.threads | int | 10 | 1.. | dynamic
@@ -76,7 +77,7 @@ compression.zstd.level | int | 3 | -131072..22 | dynamic
 config.providers | list |  |  | dynamic
 connection.failed.authentication.delay.ms | int | 100 | 0..
 connections.max.idle.ms | long | 600000
-connections.max.reauth.ms | long | 0
+connections.max.reauth.ms | long | 0 |  | used
 control.plane.listener.name | string | ~ |  | hidden
 controlled.shutdown.enable | boolean | true
 controlled.shutdown.max.retries | int | 3 |  | hidden
@@ -95,19 +96,19 @@ controller.quorum.fetch.timeout.ms | int | 2000 | 0..
 controller.quorum.request.timeout.ms | int | 2000 | 0..
 controller.quorum.retry.backoff.ms | int | 20 | 0..
 controller.quorum.voters | list |  | not empty
-controller.quota.window.num | int | 11 | 1..
-controller.quota.window.size.seconds | int | 1 | 1..
+controller.quota.window.num | int | 11 | 1.. | used
+controller.quota.window.size.seconds | int | 1 | 1.. | used
 controller.socket.timeout.ms | int | 30000
 cordoned.log.dirs | list |  |  | dynamic
 create.topic.policy.class.name | class | ~
-default.replication.factor | int | 1
+default.replication.factor | int | 1 |  | used
 delegation.token.expiry.check.interval.ms | long | 3600000 | 1..
 delegation.token.expiry.time.ms | long | 86400000 | 1..
 delegation.token.master.key | password | ~ |  | hidden
 delegation.token.max.lifetime.ms | long | 604800000 | 1..
 delegation.token.secret.key | password | ~
 delete.records.purgatory.purge.interval.requests | int | 1
-delete.topic.enable | boolean | true
+delete.topic.enable | boolean | true |  | used
 early.start.listeners | list | ~
 eligible.leader.replicas.enable | boolean | false |  | hidden
 fetch.max.bytes | int | 57671680 | 1024..
@@ -132,10 +133,10 @@ group.coordinator.cached.buffer.max.bytes | int | 1048588 | 524288.. | dynamic
 group.coordinator.new.enable | boolean | false |  | hidden
 group.coordinator.rebalance.protocols | list | classic,consumer,streams | consumer, classic, share, streams
 group.coordinator.threads | int | 4 | 1..
-group.initial.rebalance.delay.ms | int | 3000
-group.max.session.timeout.ms | int | 1800000
-group.max.size | int | 2147483647 | 1..
-group.min.session.timeout.ms | int | 6000
+group.initial.rebalance.delay.ms | int | 3000 |  | used
+group.max.session.timeout.ms | int | 1800000 |  | used
+group.max.size | int | 2147483647 | 1.. | used
+group.min.session.timeout.ms | int | 6000 |  | used
 group.share.assignment.interval.ms | int | 1000 | 0.. | dynamic
 group.share.assignors | list | simple
 group.share.delivery.count.limit | int | 5 | 2..10
@@ -219,7 +220,7 @@ log.message.timestamp.difference.max.ms | long | 9223372036854775807 | 0.. | hid
 log.message.timestamp.type | string | CreateTime | CreateTime, LogAppendTime | dynamic
 log.preallocate | boolean | false |  | dynamic
 log.retention.bytes | long | -1 |  | dynamic
-log.retention.check.interval.ms | long | 300000 | 1..
+log.retention.check.interval.ms | long | 300000 | 1.. | used
 log.retention.hours | int | 168
 log.retention.minutes | int | ~
 log.retention.ms | long | ~ |  | dynamic
@@ -233,7 +234,7 @@ max.connection.creation.rate | int | 2147483647 | 0.. | dynamic
 max.connections | int | 2147483647 | 0.. | dynamic
 max.connections.per.ip | int | 2147483647 | 0.. | dynamic
 max.connections.per.ip.overrides | string |  |  | dynamic
-max.incremental.fetch.session.cache.slots | int | 1000 | 0..
+max.incremental.fetch.session.cache.slots | int | 1000 | 0.. | used
 max.request.partition.size.limit | int | 2000 | 1..
 message.max.bytes | int | 1048588 | 0.. | dynamic
 metadata.log.dir | string | ~
@@ -253,18 +254,18 @@ min.insync.replicas | int | 1 | 1.. | dynamic
 node.id | int | ~ | 0..
 num.io.threads | int | 8 | 1.. | dynamic
 num.network.threads | int | 3 | 1.. | dynamic
-num.partitions | int | 1 | 1..
+num.partitions | int | 1 | 1.. | used
 num.recovery.threads.per.data.dir | int | 2 | 1.. | dynamic
 num.replica.alter.log.dirs.threads | int | ~
 num.replica.fetchers | int | 1 | 1.. | dynamic
-offset.metadata.max.bytes | int | 4096
+offset.metadata.max.bytes | int | 4096 |  | used
 offsets.commit.required.acks | short | -1 |  | hidden
 offsets.commit.timeout.ms | int | 5000 | 1..
 offsets.load.buffer.size | int | 5242880 | 1..
-offsets.retention.check.interval.ms | long | 600000 | 1..
-offsets.retention.minutes | int | 10080 | 1..
+offsets.retention.check.interval.ms | long | 600000 | 1.. | used
+offsets.retention.minutes | int | 10080 | 1.. | used
 offsets.topic.compression.codec | int | 0
-offsets.topic.num.partitions | int | 50 | 1..
+offsets.topic.num.partitions | int | 50 | 1.. | used
 offsets.topic.replication.factor | short | 3 | 1..
 offsets.topic.segment.bytes | int | 104857600 | 1..
 password.encoder.cipher.algorithm | string | AES/CBC/PKCS5Padding |  | hidden
@@ -275,8 +276,8 @@ password.encoder.old.secret | password | ~ |  | hidden
 password.encoder.secret | password | ~ |  | hidden
 principal.builder.class | class | org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder |  | dynamic
 process.roles | list | ~ | broker, controller
-producer.id.expiration.check.interval.ms | int | 600000 | 1.. | hidden
-producer.id.expiration.ms | int | 86400000 | 1.. | dynamic
+producer.id.expiration.check.interval.ms | int | 600000 | 1.. | hidden used
+producer.id.expiration.ms | int | 86400000 | 1.. | dynamic used
 producer.purgatory.purge.interval.requests | int | 1000
 queued.max.request.bytes | long | -1
 queued.max.requests | int | 500 | 1..
@@ -312,21 +313,21 @@ remote.log.storage.manager.class.path | string | ~
 remote.log.storage.manager.impl.prefix | string | rsm.config. | not empty
 remote.log.storage.system.enable | boolean | false
 replica.fetch.backoff.ms | int | 1000 | 0..
-replica.fetch.max.bytes | int | 1048576 | 0..
+replica.fetch.max.bytes | int | 1048576 | 0.. | used
 replica.fetch.min.bytes | int | 1
 replica.fetch.response.max.bytes | int | 10485760 | 0..
 replica.fetch.wait.max.ms | int | 500
 replica.high.watermark.checkpoint.interval.ms | long | 5000
-replica.lag.time.max.ms | long | 30000
+replica.lag.time.max.ms | long | 30000 |  | used
 replica.selector.class | string | ~
 replica.socket.receive.buffer.bytes | int | 65536
 replica.socket.timeout.ms | int | 30000
 replication.quota.window.num | int | 11 | 1..
 replication.quota.window.size.seconds | int | 1 | 1..
-request.timeout.ms | int | 30000
+request.timeout.ms | int | 30000 |  | used
 reserved.broker.max.id | int | 1000 | 0.. | hidden
 sasl.client.callback.handler.class | class | ~
-sasl.enabled.mechanisms | list | GSSAPI |  | dynamic
+sasl.enabled.mechanisms | list | GSSAPI |  | dynamic used
 sasl.jaas.config | password | ~ |  | dynamic
 sasl.kerberos.kinit.cmd | string | /usr/bin/kinit |  | dynamic
 sasl.kerberos.min.time.before.relogin | long | 60000 |  | dynamic
@@ -395,7 +396,7 @@ socket.connection.setup.timeout.max.ms | long | 30000
 socket.connection.setup.timeout.ms | long | 10000
 socket.listen.backlog.size | int | 50 | 1..
 socket.receive.buffer.bytes | int | 102400
-socket.request.max.bytes | int | 104857600 | 1..
+socket.request.max.bytes | int | 104857600 | 1.. | used
 socket.send.buffer.bytes | int | 102400
 ssl.allow.dn.changes | boolean | false
 ssl.allow.san.changes | boolean | false
@@ -422,16 +423,16 @@ ssl.truststore.password | password | ~ |  | dynamic
 ssl.truststore.type | string | JKS |  | dynamic
 telemetry.max.bytes | int | 1048576 | 1..
 transaction.abort.timed.out.transaction.cleanup.interval.ms | int | 10000 | 1..
-transaction.max.timeout.ms | int | 900000 | 1..
-transaction.partition.verification.enable | boolean | true |  | dynamic
-transaction.remove.expired.transaction.cleanup.interval.ms | int | 3600000 | 1..
+transaction.max.timeout.ms | int | 900000 | 1.. | used
+transaction.partition.verification.enable | boolean | true |  | dynamic used
+transaction.remove.expired.transaction.cleanup.interval.ms | int | 3600000 | 1.. | used
 transaction.state.log.load.buffer.size | int | 5242880 | 1..
 transaction.state.log.min.isr | int | 2 | 1..
 transaction.state.log.num.partitions | int | 50 | 1..
 transaction.state.log.replication.factor | short | 3 | 1..
 transaction.state.log.segment.bytes | int | 104857600 | 1..
 transaction.two.phase.commit.enable | boolean | false
-transactional.id.expiration.ms | int | 604800000 | 1..
+transactional.id.expiration.ms | int | 604800000 | 1.. | used
 unclean.leader.election.enable | boolean | false |  | dynamic
 unclean.leader.election.interval.ms | long | 300000 | 1.. | hidden
 unstable.api.versions.enable | boolean | false |  | hidden

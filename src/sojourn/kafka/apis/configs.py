@@ -9,6 +9,7 @@ from sojourn.kafka.configs import (
     BROKER,
     COARSER,
     DEFAULT_CONFIG,
+    EFFECTIVE,
     LIST,
     TOPIC,
     TOPIC_CONFIG,
@@ -64,6 +65,13 @@ def _entry(settings: Settings, name: str) -> dict[str, Any]:
         "config_type": definition.type,
         "synonyms": synonyms,
     }
+
+
+def _documentation(name: str) -> str:
+    """Whether a setting has an effect here, which Kafka's own text cannot say."""
+    if name in EFFECTIVE:
+        return "Has the effect that Kafka's documentation describes."
+    return "Checked and described; has no effect on this cluster."
 
 
 def _synonyms(settings: Settings, name: str) -> list[dict[str, Any]]:
@@ -140,9 +148,11 @@ def describe_configs(request: Any, reply: Reply, context: Context) -> None:
         }
         try:
             configs = _described(context, resource)
-            if not request.include_synonyms:
-                for entry in configs:
+            for entry in configs:
+                if not request.include_synonyms:
                     entry["synonyms"] = []
+                if getattr(request, "include_documentation", False):
+                    entry["documentation"] = _documentation(entry["name"])
             fields |= {"configs": configs, "error_message": ""}
         except Refused as refused:
             unknown = refused.code is ErrorCode.unknown_topic_or_partition
