@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,6 +50,24 @@ def test_requiring_the_compiled_build_and_the_interpreted_one_is_an_error(
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         "ImportError: SOJOURN_PURE and SOJOURN_REQUIRE_COMPILED are both set; unset one"
+    )
+
+
+@pytest.mark.parametrize("asked", ["", "1"])
+def test_running_interpreted_is_logged_unless_it_was_asked_for(
+    fresh_python: FreshPython, tmp_path: Path, asked: str
+) -> None:
+    ignored = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__")
+    shutil.copytree(Path(sojourn.__file__).parent, tmp_path / "sojourn", ignore=ignored)
+    done = fresh_python(
+        "import logging; logging.basicConfig(level=logging.INFO, format='%(message)s')\n"
+        "import sojourn; print(sojourn.__file__)",
+        PYTHONPATH=str(tmp_path),
+        SOJOURN_PURE=asked,
+    )
+    assert done.stdout.startswith(str(tmp_path))
+    assert [line[:50] for line in done.stderr.splitlines()] == (
+        [] if asked else ["sojourn is not compiled here and runs interpreted:"]
     )
 
 

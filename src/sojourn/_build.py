@@ -1,7 +1,8 @@
 """Which build is in use: compiled, or the same sources interpreted.
 
 SOJOURN_PURE=1 runs interpreted even where compiled modules are installed.
-SOJOURN_REQUIRE_COMPILED=1 makes it an error to run interpreted.
+SOJOURN_REQUIRE_COMPILED=1 makes it an error to run interpreted. With neither, running interpreted
+is logged, at the level INFO.
 
 Imported before every other module of the package, so that the choice holds for all of them.
 """
@@ -38,6 +39,7 @@ if _asked("SOJOURN_PURE"):
         raise ImportError("SOJOURN_PURE and SOJOURN_REQUIRE_COMPILED are both set; unset one")
     sys.meta_path.insert(0, _SourcesOnly)
 
+from sojourn._log import log  # noqa: E402
 from sojourn.core import millis  # noqa: E402 - the first module that may be compiled
 
 compiled = not str(millis.__file__).endswith(tuple(SOURCE_SUFFIXES))
@@ -46,4 +48,9 @@ if _asked("SOJOURN_REQUIRE_COMPILED") and not compiled:
     raise ImportError(
         "SOJOURN_REQUIRE_COMPILED is set and sojourn is not compiled here; install a C compiler "
         "and build it again: pip install --force-reinstall --no-binary sojourn sojourn"
+    )
+if not compiled and not _asked("SOJOURN_PURE"):
+    log.info(
+        "sojourn is not compiled here and runs interpreted: the same, but slower; to have it "
+        "compiled install a C compiler and build it again, to have no such line set SOJOURN_PURE=1"
     )
