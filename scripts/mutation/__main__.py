@@ -60,7 +60,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, help="so many mutants of each module, at random")
     parser.add_argument("--seed", type=int, default=1, help="of the sample and of random tests")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--longest", type=float, help="leave out tests of more seconds than this")
+    parser.add_argument(
+        "--longest", type=float, help="leave out tests that take more processor seconds"
+    )
     parser.add_argument("--again", action="store_true", help="try survivors once more")
     parser.add_argument("--root", type=Path, default=_HERE.parent.parent)
     parser.add_argument("--modules", type=Path, default=_HERE / "modules.toml")
@@ -124,8 +126,10 @@ def _try_all(
 
     def work(trials: list[Trial], begin: Callable[[Trial, Judge], None]) -> None:
         began_s = told_s = time.monotonic()
-        _must_survive(*run([_control(subject, reach)], begin, out, 1))
-        for done, verdict in enumerate(run(trials, begin, out, options.jobs), 1):
+        flaky = _flaky(subject, reach, lambda trial: next(run([trial], begin, out, 1)))
+        for done, verdict in enumerate(
+            run((trial.without(flaky) for trial in trials), begin, out, options.jobs), 1
+        ):
             keep(left[verdict.trial.name], verdict.outcome, verdict.by)
             if time.monotonic() - told_s > 30:
                 told_s = time.monotonic()
@@ -134,7 +138,7 @@ def _try_all(
         print(f"{subject.name}: {len(trials)} trials in {took_s:.0f} s", flush=True)
 
     if other:
-        work(other, fresh(root))
+        work(other, fresh(root, subject.left_out))
     if quick:
         stage.play(root, subject.files, lambda: work(quick, stage.begin))
         results.read()
@@ -147,7 +151,7 @@ def _reach(subject: Subject, root: Path, out: Path) -> Reach:
     kept = json.loads(path.read_text()) if path.exists() else {}
     if kept.get("version") != version:
         trial = Trial("clean", subject.name, noted(subject.source), subject.files)
-        (verdict,) = run([trial], fresh(root), out, 1)
+        (verdict,) = run([trial], fresh(root, subject.left_out), out, 1)
         _must_survive(verdict)
         kept = {
             "version": version,
@@ -159,7 +163,7 @@ def _reach(subject: Subject, root: Path, out: Path) -> Reach:
         path.write_text(json.dumps(kept))
         seconds = sum(verdict.seconds.values())
         print(
-            f"{subject.name}: {len(verdict.seconds)} tests take {seconds:.0f} s without a change",
+            f"{subject.name}: {len(verdict.seconds)} tests take {seconds:.0f} s of a processor",
             flush=True,
         )
     warm_up(kept["imported"])
@@ -167,10 +171,17 @@ def _reach(subject: Subject, root: Path, out: Path) -> Reach:
     return Reach(kept["seconds"], lines, frozenset(kept["at_import"]))
 
 
-def _control(subject: Subject, reach: Reach) -> Trial:
-    """The quick tests with the source as it is, run in the same way as a mutant's."""
+def _flaky(subject: Subject, reach: Reach, run_one: Callable[[Trial], Verdict]) -> set[str]:
+    """Tests that fail now and then with the source as it is, run in the same way as a mutant's."""
     quick = {test: seconds for test, seconds in reach.tests_of(None).items() if seconds < 1}
-    return Trial("control", subject.name, subject.source, subject.files, quick)
+    control = Trial("control", subject.name, subject.source, subject.files, quick)
+    flaky: set[str] = set()
+    while (verdict := run_one(control.without(flaky))).outcome != "survived":
+        if len(flaky) == 3 or verdict.failed is None:
+            _must_survive(verdict)
+        flaky.add(verdict.by)
+        print(f"{subject.name}: {verdict.by} fails now and then, and is left out", flush=True)
+    return flaky
 
 
 def _must_survive(verdict: Verdict) -> None:

@@ -1,4 +1,4 @@
-"""Which tests run which lines of a module, and how long each test takes.
+"""Which tests run which lines of a module, and what each test takes of a processor.
 
 The module is imported with a note in front of each statement in its functions, `__reached__(line)`,
 and all its tests run once. That works in every thread and costs little, since nothing outside the

@@ -26,6 +26,7 @@ class Subject:
     tests: str  # a digest of the test files
     least: float  # the score it must have
     patience_s: float
+    left_out: tuple[str, ...]  # tests, or how their ids begin
     mutants: tuple[Mutant, ...]
 
     @property
@@ -69,7 +70,8 @@ def subjects(modules: Path, root: Path, longest_s: float | None) -> list[Subject
                 tuple(str(file.relative_to(root)) for file in dict.fromkeys(files)),
                 digest(str(longest_s), *(file.read_text() for file in files)),
                 entry.get("least", 0.0),
-                config.get("patience_s", 6.0),
+                config.get("patience_s", 2.0),
+                tuple(config.get("left_out", ())),
                 tuple(mutants_of(name, source)),
             )
         )

@@ -44,15 +44,19 @@ def warm_up(names: Iterable[str]) -> None:
     gc.freeze()
 
 
-def fresh(root: Path) -> Callable[[Trial, Judge], None]:
-    """Return what runs a trial in a process that has nothing of ours imported."""
+def fresh(root: Path, left_out: Iterable[str]) -> Callable[[Trial, Judge], None]:
+    """Return what runs a trial in a process that has nothing of ours imported.
+
+    `left_out` are ids of tests, or how they begin.
+    """
+    options = [*_OPTIONS, f"--rootdir={root}", *(f"--deselect={test}" for test in left_out)]
 
     def begin(trial: Trial, judge: Judge) -> None:
         os.chdir(root)
         before = set(sys.modules)
         setattr(builtins, NOTE, judge.lines.add)
         _replace(trial.module, compile(trial.code, f"<{trial.module}>", "exec"))
-        code = pytest.main([*_OPTIONS, f"--rootdir={root}", *trial.files], plugins=[judge])
+        code = pytest.main([*options, *trial.files], plugins=[judge])
         imported = [name for name in set(sys.modules) - before if not _is_in(root, name)]
         judge.tell({"exit": int(code), "imported": sorted(imported)})
 

@@ -120,6 +120,32 @@ def test_four_levels_hold_anything_below_160_seconds() -> None:
     assert len(wheel.snapshot().levels) == 5
 
 
+def test_a_snapshot_has_its_buckets_in_order_of_expiry_also_where_the_wheel_wraps_round() -> None:
+    wheel = TimingWheel(start_ms=15)
+    tasks_at(wheel, 22, 18, 30)
+    snapshot = wheel.snapshot()
+    used = [(bucket.index, bucket.expiration_ms) for bucket in snapshot.levels[0].buckets]
+    assert used == [(18, 18), (2, 22), (10, 30)]
+    assert snapshot.next_expiration_ms == 18
+    assert snapshot.waiting == 3
+
+
+def test_printing_a_snapshot_draws_it() -> None:
+    wheel = TimingWheel()
+    tasks_at(wheel, 18, 123, 139, 450)
+    wheel.advance(5)
+    assert str(wheel.snapshot()).splitlines() == [
+        "4 waiting, next bucket expires at 18",
+        "level 0  tick 1 ms  at 0  [18, 19): 1",
+        "level 1  tick 20 ms  at 0  [120, 140): 2",
+        "level 2  tick 400 ms  at 0  [400, 800): 1",
+    ]
+    assert str(TimingWheel().snapshot()).splitlines() == [
+        "0 waiting, next bucket expires at None",
+        "level 0  tick 1 ms  at 0  -",
+    ]
+
+
 # Adding, cancelling, moving.
 
 

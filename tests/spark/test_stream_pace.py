@@ -64,6 +64,7 @@ def test_a_source_that_is_not_there_is_not_waited_for() -> None:
 def test_when_all_are_idle_time_goes_on_with_the_wall_clock() -> None:
     pace = after(Pace(), 0, 100, 300)
     assert after(pace, 20).now_ms == 90
+    assert after(pace, 21).now_ms == 291
     pace = after(pace, 25)
     assert pace.now_ms == 295  # 290 and 5 ms on the wall
     assert after(pace, 1000).now_ms == 1270
