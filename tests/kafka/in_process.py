@@ -20,7 +20,7 @@ class Answer:
     def __call__(self, fields: Any) -> None:
         self.fields, self.is_over = fields, True
 
-    def nothing(self) -> None:
+    def send_nothing(self) -> None:
         self.is_over = True
 
     def hang_up(self) -> None:

@@ -18,7 +18,8 @@ from kio.schema.errors import ErrorCode
 
 from sojourn import ManualClock
 from sojourn.kafka import Cluster, wire
-from tests.kafka.client import Wire, batch, only, until
+from tests.kafka.batches import batch
+from tests.kafka.wire_client import WireClient, connect, only, until
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
 
@@ -31,9 +32,9 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def bystander(cluster: Cluster) -> Iterator[Wire]:
+def bystander(cluster: Cluster) -> Iterator[WireClient]:
     """Somebody who does nothing wrong, and must not notice."""
-    with Wire(cluster) as bystander:
+    with connect(cluster) as bystander:
         yield bystander
         assert only(bystander.ask(bystander.produce("t"))).error_code is ErrorCode.none
 
@@ -46,17 +47,19 @@ def header(key: int, version: int, correlation: int = 7) -> bytes:
     return struct.pack(">hhih", key, version, correlation, -1)
 
 
-def test_a_frame_in_single_bytes_is_a_frame(cluster: Cluster, bystander: Wire) -> None:
-    with Wire(cluster) as torn:
+def test_a_frame_in_single_bytes_is_a_frame(cluster: Cluster, bystander: WireClient) -> None:
+    with connect(cluster) as torn:
         for byte in framed(header(18, 0)):
             torn.sock.sendall(bytes([byte]))
         size = struct.unpack(">i", torn.read(4))[0]
         assert torn.read(size)[:6] == struct.pack(">ih", 7, 0)
 
 
-def test_a_frame_torn_off_in_the_middle_is_forgotten(cluster: Cluster, bystander: Wire) -> None:
+def test_a_frame_torn_off_in_the_middle_is_forgotten(
+    cluster: Cluster, bystander: WireClient
+) -> None:
     door = cluster.brokers[0].door
-    with Wire(cluster) as torn:
+    with connect(cluster) as torn:
         torn.sock.sendall(framed(header(18, 0))[:9])
         until(lambda: door.connections == 2)
     until(lambda: door.connections == 1)
@@ -64,18 +67,20 @@ def test_a_frame_torn_off_in_the_middle_is_forgotten(cluster: Cluster, bystander
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1, 100 * 1024 * 1024 + 1])
 def test_a_length_that_cannot_be_closes_the_connection(
-    cluster: Cluster, bystander: Wire, size: int
+    cluster: Cluster, bystander: WireClient, size: int
 ) -> None:
-    with Wire(cluster) as oversized:
+    with connect(cluster) as oversized:
         oversized.sock.sendall(struct.pack(">i", size) + bytes(100))
         assert oversized.is_closed
 
 
-def test_a_length_is_not_believed_until_the_bytes_come(cluster: Cluster, bystander: Wire) -> None:
+def test_a_length_is_not_believed_until_the_bytes_come(
+    cluster: Cluster, bystander: WireClient
+) -> None:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        wires = [Wire(cluster) for _ in range(20)]
+        wires = [connect(cluster) for _ in range(20)]
         for one in wires:
             one.sock.sendall(struct.pack(">i", 90_000_000) + bytes(10))
         until(lambda: cluster.brokers[0].door.connections == 21)
@@ -87,25 +92,27 @@ def test_a_length_is_not_believed_until_the_bytes_come(cluster: Cluster, bystand
 
 
 @pytest.mark.parametrize("key", [-1, 4, 17, 66, 999])
-def test_an_unknown_api_closes_the_connection(cluster: Cluster, bystander: Wire, key: int) -> None:
-    with Wire(cluster) as unknown:
+def test_an_unknown_api_closes_the_connection(
+    cluster: Cluster, bystander: WireClient, key: int
+) -> None:
+    with connect(cluster) as unknown:
         unknown.sock.sendall(framed(header(key, 0)))
         assert unknown.is_closed
 
 
 @pytest.mark.parametrize(("key", "version"), [(0, 2), (0, 99), (3, -1), (1, 3), (19, 1)])
 def test_an_unknown_version_closes_the_connection(
-    cluster: Cluster, bystander: Wire, key: int, version: int
+    cluster: Cluster, bystander: WireClient, key: int, version: int
 ) -> None:
-    with Wire(cluster) as unknown:
+    with connect(cluster) as unknown:
         unknown.sock.sendall(framed(header(key, version)))
         assert unknown.is_closed
 
 
 def test_an_unknown_version_of_api_versions_gets_the_first_ones_answer(
-    cluster: Cluster, bystander: Wire
+    cluster: Cluster, bystander: WireClient
 ) -> None:
-    with Wire(cluster) as modern:
+    with connect(cluster) as modern:
         modern.sock.sendall(framed(header(18, 77) + b"\0\3abc\3def\0"))
         size = struct.unpack(">i", modern.read(4))[0]
         answer = modern.read(size)
@@ -116,12 +123,10 @@ def test_an_unknown_version_of_api_versions_gets_the_first_ones_answer(
         assert modern.read(4)
 
 
-def test_what_is_advertised_is_what_is_served(cluster: Cluster, bystander: Wire) -> None:
-    with Wire(cluster) as curious:
+def test_what_is_advertised_is_what_is_served(cluster: Cluster, bystander: WireClient) -> None:
+    with connect(cluster) as curious:
         answer = curious.ask(
-            curious.module(18, 3).ApiVersionsRequest(
-                client_software_name="test", client_software_version="1"
-            )
+            "api_versions", 3, client_software_name="test", client_software_version="1"
         )
     said = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
     assert said.pop(0) == (0, 11)  # see metadata.py
@@ -131,10 +136,10 @@ def test_what_is_advertised_is_what_is_served(cluster: Cluster, bystander: Wire)
     assert not said
 
 
-def test_garbage_closes_its_connection_only(cluster: Cluster, bystander: Wire) -> None:
+def test_garbage_closes_its_connection_only(cluster: Cluster, bystander: WireClient) -> None:
     rng = random.Random(seed())
     for _ in range(100):
-        with Wire(cluster) as noise:
+        with connect(cluster) as noise:
             noise.sock.sendall(rng.randbytes(rng.randrange(1, 200)))
             noise.sock.shutdown(socket.SHUT_WR)
             while noise.sock.recv(4096):  # whatever it made of that; but it ends
@@ -143,7 +148,7 @@ def test_garbage_closes_its_connection_only(cluster: Cluster, bystander: Wire) -
 
 @pytest.mark.parametrize("name", sorted(wire.VERSIONS))
 def test_a_request_cut_short_or_garbled_is_survived(
-    cluster: Cluster, bystander: Wire, name: str
+    cluster: Cluster, bystander: WireClient, name: str
 ) -> None:
     """Valid headers, and bodies that are random, of every API in every version."""
     rng = random.Random(seed())
@@ -151,7 +156,7 @@ def test_a_request_cut_short_or_garbled_is_survived(
     for version in range(low, high + 1):
         for size in (0, 1, 4, 17, 60):
             body = header(wire.API_KEYS[name], version) + rng.randbytes(size)
-            with Wire(cluster) as garbled:
+            with connect(cluster) as garbled:
                 garbled.sock.sendall(framed(body))
                 garbled.sock.shutdown(socket.SHUT_WR)
                 try:
@@ -163,15 +168,19 @@ def test_a_request_cut_short_or_garbled_is_survived(
                     pass
 
 
-def test_many_requests_at_once_are_answered_in_order(cluster: Cluster, bystander: Wire) -> None:
-    with Wire(cluster) as eager:
+def test_many_requests_at_once_are_answered_in_order(
+    cluster: Cluster, bystander: WireClient
+) -> None:
+    with connect(cluster) as eager:
         for _ in range(50):
             eager.send(eager.produce("t"))
         assert [only(eager.receive()).base_offset for _ in range(50)] == list(range(50))
 
 
-def test_a_request_that_waits_holds_up_those_behind_it(cluster: Cluster, bystander: Wire) -> None:
-    with Wire(cluster) as eager:
+def test_a_request_that_waits_holds_up_those_behind_it(
+    cluster: Cluster, bystander: WireClient
+) -> None:
+    with connect(cluster) as eager:
         eager.send(eager.fetch("t", {0: 0}, max_wait_ms=1_000))
         eager.send(eager.produce("t"))
         until(lambda: cluster.purgatories.fetch.watched == 1)
@@ -184,7 +193,7 @@ def test_a_request_that_waits_holds_up_those_behind_it(cluster: Cluster, bystand
 # Records.
 
 
-def refused(wire: Wire, records: bytes) -> ErrorCode:
+def refused(wire: WireClient, records: bytes) -> ErrorCode:
     result = only(wire.ask(wire.produce("t", records=records)))
     assert result.base_offset == -1
     assert result.error_message
@@ -192,7 +201,7 @@ def refused(wire: Wire, records: bytes) -> ErrorCode:
     return code
 
 
-def test_bad_records_are_refused_and_not_appended(cluster: Cluster, bystander: Wire) -> None:
+def test_bad_records_are_refused_and_not_appended(cluster: Cluster, bystander: WireClient) -> None:
     good = batch(b"value")
     wrong_crc = bytearray(good)
     wrong_crc[-1] ^= 1
@@ -221,7 +230,7 @@ def test_bad_records_are_refused_and_not_appended(cluster: Cluster, bystander: W
     assert cluster.partition("t", 0).end_offset == 0
 
 
-def test_random_records_are_refused(cluster: Cluster, bystander: Wire) -> None:
+def test_random_records_are_refused(cluster: Cluster, bystander: WireClient) -> None:
     rng = random.Random(3)
     good = batch(b"value")
     for _ in range(200):
@@ -235,7 +244,7 @@ def test_random_records_are_refused(cluster: Cluster, bystander: Wire) -> None:
         )
 
 
-def test_acks_that_there_are_not_are_refused(cluster: Cluster, bystander: Wire) -> None:
+def test_acks_that_there_are_not_are_refused(cluster: Cluster, bystander: WireClient) -> None:
     result = only(bystander.ask(bystander.produce("t", acks=2)))
     assert result.error_code is ErrorCode.invalid_required_acks
     unknown = only(bystander.ask(bystander.produce("nowhere")))
@@ -245,9 +254,9 @@ def test_acks_that_there_are_not_are_refused(cluster: Cluster, bystander: Wire) 
 
 
 def test_a_wrong_produce_without_acks_closes_the_connection(
-    cluster: Cluster, bystander: Wire
+    cluster: Cluster, bystander: WireClient
 ) -> None:
-    with Wire(cluster) as wrong:
+    with connect(cluster) as wrong:
         wrong.send(wrong.produce("nowhere", acks=0))
         assert wrong.is_closed
 
@@ -255,10 +264,12 @@ def test_a_wrong_produce_without_acks_closes_the_connection(
 # A client that does not read.
 
 
-def test_a_client_that_stops_reading_costs_one_answer(cluster: Cluster, bystander: Wire) -> None:
+def test_a_client_that_stops_reading_costs_one_answer(
+    cluster: Cluster, bystander: WireClient
+) -> None:
     for _ in range(20):
         bystander.ask(bystander.produce("t", records=batch(bytes(1_000_000))))
-    deaf = Wire(cluster)
+    deaf = connect(cluster)
     deaf.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     request = deaf.fetch("t", {0: 0}, partition_max_bytes=8_000_000)
     tracemalloc.start()
@@ -276,10 +287,12 @@ def test_a_client_that_stops_reading_costs_one_answer(cluster: Cluster, bystande
     until(lambda: cluster.brokers[0].door.connections == 1)
 
 
-def test_connections_that_come_and_go_leave_nothing(cluster: Cluster, bystander: Wire) -> None:
+def test_connections_that_come_and_go_leave_nothing(
+    cluster: Cluster, bystander: WireClient
+) -> None:
     request = bystander.frame(bystander.produce("t"))
     for _ in range(5):
-        wires = [Wire(cluster) for _ in range(50)]
+        wires = [connect(cluster) for _ in range(50)]
         for one in wires:
             one.sock.sendall(request)
         for one in wires:

@@ -11,13 +11,13 @@ pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kaf
 from sojourn import ManualClock
 from sojourn.errors import OutOfRange, WrongType
 from sojourn.kafka import Cluster
-from tests.kafka.raw_client import RawClient
+from tests.kafka.wire_client import WireClient
 
 
 def told_ids(cluster: Cluster) -> list[int]:
     """The ids that a client learns."""
     broker = cluster.brokers[0]
-    with RawClient(broker.host, broker.port) as client:
+    with WireClient(broker.host, broker.port) as client:
         return [found.node_id for found in client.ask("metadata", 1, topics=[]).brokers]
 
 

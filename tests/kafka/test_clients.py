@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
 from sojourn.kafka import Cluster, wire
-from tests.kafka.clients import CODECS, EACH, KAFKA_PYTHON_WARNS, Client
+from tests.kafka.client_libraries import CODECS, EACH, KAFKA_PYTHON_WARNS, ClientLibrary
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 
@@ -26,7 +26,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.mark.parametrize("reader", EACH)
 @pytest.mark.parametrize("writer", EACH)
 def test_what_one_client_writes_another_reads(
-    cluster: Cluster, writer: Client, reader: Client, codec: str
+    cluster: Cluster, writer: ClientLibrary, reader: ClientLibrary, codec: str
 ) -> None:
     writer.or_skip()
     reader.or_skip()

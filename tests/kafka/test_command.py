@@ -18,7 +18,7 @@ from sojourn import ManualClock
 from sojourn.cli import main
 from sojourn.cli.kafka import StatusLines, groups, picture, rows, topic
 from sojourn.kafka import Cluster
-from tests.kafka.raw_client import RawClient
+from tests.kafka.wire_client import WireClient
 
 JOIN = {
     "group_id": "g",
@@ -60,7 +60,7 @@ def test_ids_count_from_where_they_are_told_to() -> None:
     with start("--port", "0", "--brokers", "2", "--first-id", "0") as process:
         assert process.stdout is not None
         host, port = process.stdout.readline().split(",")[-1].split(":")
-        with RawClient(host, int(port)) as client:
+        with WireClient(host, int(port)) as client:
             brokers = client.ask("metadata", 1, topics=[]).brokers
         assert [broker.node_id for broker in brokers] == [0, 1]
         process.send_signal(signal.SIGINT)
@@ -71,7 +71,7 @@ def test_clients_are_served_until_ctrl_c() -> None:
     with start("--port", "0", "--config", "group.min.session.timeout.ms=1") as process:
         assert process.stdout is not None
         host, port = process.stdout.readline().split()[-1].split(":")
-        with RawClient(host, int(port)) as client:
+        with WireClient(host, int(port)) as client:
             answer = client.ask("join_group", 0, **{**JOIN, "session_timeout": 100_000})
             assert answer.generation_id == 1
             process.send_signal(signal.SIGINT)
@@ -120,7 +120,7 @@ def test_a_topic_is_written_with_its_partitions_and_replicas() -> None:
 def with_a_member(cluster: Cluster) -> None:
     broker = cluster.coordinator("g")
     assert broker is not None
-    with RawClient(broker.host, broker.port) as client:
+    with WireClient(broker.host, broker.port) as client:
         client.ask("join_group", 0, **JOIN)
 
 
@@ -158,7 +158,7 @@ def text_of(drawing: Any) -> str:
 
 def test_many_groups_do_not_fill_the_screen() -> None:
     with Cluster() as cluster:
-        with RawClient(cluster.brokers[0].host, cluster.brokers[0].port) as client:
+        with WireClient(cluster.brokers[0].host, cluster.brokers[0].port) as client:
             for n in range(12):
                 client.ask("join_group", 0, **{**JOIN, "group_id": f"g{n}"})
         assert len(groups(cluster)) == 11

@@ -12,8 +12,8 @@ pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kaf
 from sojourn.kafka import Cluster
 from sojourn.kafka.log.batch import Batch, first_at_or_after
 from sojourn.kafka.log.compression import GZIP, LZ4, SNAPPY, ZSTD, CannotDecompress, decompress
-from tests.kafka.client import batch
-from tests.kafka.clients import CODECS, KAFKA_PYTHON_WARNS, WAIT_S, quiet
+from tests.kafka.batches import batch
+from tests.kafka.client_libraries import CODECS, KAFKA_PYTHON_WARNS, WAIT_S, quiet
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 

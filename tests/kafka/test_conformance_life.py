@@ -18,8 +18,7 @@ from sojourn import ManualClock
 from sojourn.errors import Closed, OutOfRange
 from sojourn.kafka import Cluster
 from sojourn.kafka.refusal import Refused
-from tests.kafka.client import Wire, only, until
-from tests.kafka.raw_client import RawClient
+from tests.kafka.wire_client import WireClient, connect, only, until
 
 WAIT_S = 20.0
 
@@ -37,7 +36,7 @@ def finishes(thread: threading.Thread) -> bool:
     return not thread.is_alive()
 
 
-def block_the_listener(cluster: Cluster, wire: Wire, broker_id: int) -> None:
+def block_the_listener(cluster: Cluster, wire: WireClient, broker_id: int) -> None:
     """Called with the agenda held: have the listener's thread wait for it."""
     wire.send(wire.fetch("t", {0: 0}, max_wait_ms=0))
     door = cluster.broker(broker_id).door
@@ -46,7 +45,7 @@ def block_the_listener(cluster: Cluster, wire: Wire, broker_id: int) -> None:
 
 def test_a_broker_is_stopped_by_one_who_holds_the_agenda_under_load(cluster: Cluster) -> None:
     leader = cluster.leader("t", 0)
-    with Wire(cluster, leader) as wire:
+    with connect(cluster, leader) as wire:
 
         def stop() -> None:
             with cluster.agenda:
@@ -62,7 +61,7 @@ def test_a_broker_is_stopped_by_one_who_holds_the_agenda_under_load(cluster: Clu
 def test_a_cluster_is_closed_by_one_who_holds_the_agenda_under_load() -> None:
     cluster = Cluster(clock=ManualClock())
     cluster.create_topic("t")
-    with Wire(cluster) as wire:
+    with connect(cluster) as wire:
 
         def close() -> None:
             with cluster.agenda:
@@ -108,7 +107,7 @@ def test_a_port_that_cannot_be_leaves_no_thread_behind() -> None:
 
 
 def test_a_topic_is_deleted_with_its_records(cluster: Cluster) -> None:
-    with Wire(cluster, cluster.leader("t", 0)) as wire:
+    with connect(cluster, cluster.leader("t", 0)) as wire:
         wire.ask(wire.produce("t"))
         cluster.delete_topic("t")
         gone = only(wire.ask(wire.produce("t")))
@@ -164,7 +163,7 @@ def test_who_speaks_another_protocol_is_told_in_the_log(
 
 
 def told(cluster: Cluster, host: str = "127.0.0.1") -> list[tuple[str, int]]:
-    with RawClient(host, cluster.brokers[0].port) as client:
+    with WireClient(host, cluster.brokers[0].port) as client:
         found = client.ask("metadata", 1, topics=[]).brokers
     return [(broker.host, broker.port) for broker in found]
 

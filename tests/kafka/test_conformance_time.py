@@ -13,10 +13,11 @@ from kio.schema.errors import ErrorCode
 
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
-from tests.kafka.client import Wire, batch, only, until
+from tests.kafka.batches import batch
 from tests.kafka.conformance.exchange import Exchange
 from tests.kafka.conformance.scenarios.commits import commit
 from tests.kafka.conformance.scenarios.groups import join, sync
+from tests.kafka.wire_client import connect, only, until
 
 # A day of Kafka's defaults in ten minutes: each second of a moved clock costs a little real time.
 CONFIG = {
@@ -81,7 +82,7 @@ def numbered(cluster: Cluster, sequence: int) -> ErrorCode:
         base_sequence=sequence,
         timestamp_ms=cluster.wall_ms(),
     )
-    with Wire(cluster) as wire:
+    with connect(cluster) as wire:
         code: ErrorCode = only(wire.ask(wire.produce("t", records=records))).error_code
     return code
 
@@ -96,7 +97,7 @@ def test_a_producer_is_forgotten_after_a_day(cluster: Cluster) -> None:
 
 
 def test_producers_remember_numbers_and_not_batches(cluster: Cluster) -> None:
-    with Wire(cluster) as wire:
+    with connect(cluster) as wire:
         records = batch(bytes(1_000_000), producer_id=1, producer_epoch=0, base_sequence=0)
         wire.ask(wire.produce("t", records=records))
         wire.ask(wire.delete_records("t", -1))
@@ -108,7 +109,7 @@ def test_producers_remember_numbers_and_not_batches(cluster: Cluster) -> None:
 
 
 def test_a_fetch_leaves_the_purgatory_with_its_client(cluster: Cluster) -> None:
-    wire = Wire(cluster)
+    wire = connect(cluster)
     wire.send(wire.fetch("t", {0: 0}, max_wait_ms=3_600_000))
     until(lambda: cluster.purgatories.fetch.watched == 1)
     wire.sock.close()
@@ -130,7 +131,7 @@ def codes(cluster: Cluster, topic: str) -> list[int]:
 
 
 def created(cluster: Cluster, topic: str) -> None:
-    with Wire(cluster) as wire:
+    with connect(cluster) as wire:
         assert only(wire.ask(wire.create_topics(topic))).error_code is ErrorCode.none
 
 
@@ -140,7 +141,7 @@ def test_brokers_hear_of_a_new_topic_one_after_the_other() -> None:
         created(cluster, "new")
         assert codes(cluster, "new") == [3, 3, 3]
         leader = cluster.leader("new", 0)
-        with Wire(cluster, leader) as wire:
+        with connect(cluster, leader) as wire:
             unheard = only(wire.ask(wire.produce("new")))
             assert unheard.error_code is ErrorCode.unknown_topic_or_partition
             cluster.clock.advance(50)

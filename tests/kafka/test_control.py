@@ -22,8 +22,8 @@ from sojourn.errors import SojournError
 from sojourn.kafka import Cluster
 from sojourn.kafka.control import Control
 from sojourn.kafka.control.routes import ROUTES
-from tests.kafka.client import Wire, only, until
 from tests.kafka.test_command import start
+from tests.kafka.wire_client import WireClient, connect, only, until
 
 
 class Caller:
@@ -104,7 +104,7 @@ def test_a_fault_is_scripted_counted_waited_for_and_ended(call: Caller, cluster:
     )
     assert (fault["id"], fault["hits"], fault["active"]) == (1, 0, True)
     leader = cluster.leader("orders", 0)
-    with Wire(cluster, leader) as wire:
+    with connect(cluster, leader) as wire:
         answered = threading.Thread(
             target=lambda: [wire.ask(wire.produce("orders")) for _ in range(2)]
         )
@@ -158,7 +158,7 @@ def test_replicas_and_brokers_are_held_back_and_let_go(call: Caller, cluster: Cl
     followers = [broker.id for broker in cluster.brokers if broker.id != leader]
     for follower in followers:
         call.ok("POST", f"/topics/a/partitions/0/replicas/{follower}/pause")
-    with Wire(cluster, leader) as wire:
+    with connect(cluster, leader) as wire:
         wire.send(wire.produce("a", timeout_ms=500))
         assert call.ok("GET", "/purgatories/produce?watched=1")["watched"] == 1
         call.ok("POST", "/clock/advance", {"ms": 500})
@@ -176,7 +176,6 @@ def test_replicas_and_brokers_are_held_back_and_let_go(call: Caller, cluster: Cl
 
 
 def test_groups_are_shown_with_what_they_have_committed(call: Caller, cluster: Cluster) -> None:
-    from tests.kafka.raw_client import RawClient
     from tests.kafka.test_command import JOIN
 
     assert call.ok("GET", "/groups") == {"groups": []}
@@ -185,11 +184,11 @@ def test_groups_are_shown_with_what_they_have_committed(call: Caller, cluster: C
     first, second = cluster.coordinator("g"), cluster.coordinator("h")
     assert first is not None
     assert second is not None
-    with RawClient(first.host, first.port) as client:
+    with WireClient(first.host, first.port) as client:
         client.ask("join_group", 0, **JOIN)
         told = call.ok("GET", "/groups/g?state=CompletingRebalance")
         assert (told["state"], told["generation"], told["members"]) == ("CompletingRebalance", 1, 1)
-    with RawClient(second.host, second.port) as client:
+    with WireClient(second.host, second.port) as client:
         client.ask(
             "offset_commit",
             2,

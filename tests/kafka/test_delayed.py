@@ -14,7 +14,8 @@ from kio.schema.errors import ErrorCode
 
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
-from tests.kafka.client import Wire, batch, only, until
+from tests.kafka.batches import batch
+from tests.kafka.wire_client import WireClient, connect, only, until
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def cluster() -> Iterator[Cluster]:
     with Cluster(brokers=3, clock=ManualClock()) as cluster:
         cluster.create_topic("t", replication_factor=3, config={"min.insync.replicas": 2})
         cluster.move_leader("t", 0, 1)
-        with Wire(cluster) as wire:
+        with connect(cluster) as wire:
             assert (
                 only(
                     wire.ask(
@@ -38,8 +39,8 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def wire(cluster: Cluster) -> Iterator[Wire]:
-    with Wire(cluster) as wire:
+def wire(cluster: Cluster) -> Iterator[WireClient]:
+    with connect(cluster) as wire:
         yield wire
 
 
@@ -51,7 +52,7 @@ def pause_both(cluster: Cluster) -> None:
 # Produce.
 
 
-def test_a_produce_waits_for_every_replica_in_sync(cluster: Cluster, wire: Wire) -> None:
+def test_a_produce_waits_for_every_replica_in_sync(cluster: Cluster, wire: WireClient) -> None:
     pause_both(cluster)
     produce = cluster.purgatories.produce
     wire.send(wire.produce("t"))
@@ -65,26 +66,29 @@ def test_a_produce_waits_for_every_replica_in_sync(cluster: Cluster, wire: Wire)
     assert cluster.partition("t", 0).high_watermark == 1
 
 
-def test_a_produce_that_every_replica_has_at_once_never_waits(cluster: Cluster, wire: Wire) -> None:
+def test_a_produce_that_every_replica_has_at_once_never_waits(
+    cluster: Cluster, wire: WireClient
+) -> None:
     assert only(wire.ask(wire.produce("t"))).error_code is ErrorCode.none
     assert cluster.purgatories.produce.watched == 0
 
 
-def test_a_produce_with_acks_1_waits_for_nobody(cluster: Cluster, wire: Wire) -> None:
+def test_a_produce_with_acks_1_waits_for_nobody(cluster: Cluster, wire: WireClient) -> None:
     pause_both(cluster)
     assert only(wire.ask(wire.produce("t", acks=1))).error_code is ErrorCode.none
     assert cluster.partition("t", 0).high_watermark == 0
 
 
 def test_a_produce_with_acks_0_gets_no_answer_and_the_next_request_does(
-    cluster: Cluster, wire: Wire
+    cluster: Cluster, wire: WireClient
 ) -> None:
     wire.send(wire.produce("t", acks=0))
-    wire._asked.clear()
     assert only(wire.ask(wire.produce("t"))).base_offset == 1
 
 
-def test_a_produce_expires_on_the_pending_partitions_only(cluster: Cluster, wire: Wire) -> None:
+def test_a_produce_expires_on_the_pending_partitions_only(
+    cluster: Cluster, wire: WireClient
+) -> None:
     cluster.create_topic("two", partitions=3, replication_factor=3)
     led = [i for i in range(3) if cluster.leader("two", i) == 1]
     other = next(i for i in range(3) if i not in led)
@@ -106,7 +110,7 @@ def test_a_produce_expires_on_the_pending_partitions_only(cluster: Cluster, wire
     assert cluster.purgatories.produce.metrics().expired == 1
 
 
-def test_with_too_few_in_sync_nothing_is_appended(cluster: Cluster, wire: Wire) -> None:
+def test_with_too_few_in_sync_nothing_is_appended(cluster: Cluster, wire: WireClient) -> None:
     cluster.stop_broker(2)
     cluster.stop_broker(3)
     result = only(wire.ask(wire.produce("t")))
@@ -115,7 +119,7 @@ def test_with_too_few_in_sync_nothing_is_appended(cluster: Cluster, wire: Wire) 
     assert only(wire.ask(wire.produce("t", acks=1))).error_code is ErrorCode.none
 
 
-def fall_out_of_sync(cluster: Cluster, wire: Wire) -> None:
+def fall_out_of_sync(cluster: Cluster, wire: WireClient) -> None:
     """Have a produce of two minutes wait, and both followers drop out of sync, in 45 s."""
     pause_both(cluster)
     wire.send(wire.produce("t", timeout_ms=120_000))
@@ -126,7 +130,9 @@ def fall_out_of_sync(cluster: Cluster, wire: Wire) -> None:
     assert cluster.partition("t", 0).isr == {1}
 
 
-def test_a_produce_with_too_few_in_sync_waits_for_its_time(cluster: Cluster, wire: Wire) -> None:
+def test_a_produce_with_too_few_in_sync_waits_for_its_time(
+    cluster: Cluster, wire: WireClient
+) -> None:
     fall_out_of_sync(cluster, wire)
     produce = cluster.purgatories.produce
     cluster.clock.advance(120_000 - 45_000 - 1)
@@ -139,7 +145,7 @@ def test_a_produce_with_too_few_in_sync_waits_for_its_time(cluster: Cluster, wir
 
 
 def test_a_produce_with_too_few_in_sync_completes_when_they_are_back(
-    cluster: Cluster, wire: Wire
+    cluster: Cluster, wire: WireClient
 ) -> None:
     fall_out_of_sync(cluster, wire)
     cluster.resume(2, "t", 0)
@@ -150,7 +156,7 @@ def test_a_produce_with_too_few_in_sync_completes_when_they_are_back(
 
 
 def test_a_produce_with_too_few_in_sync_completes_when_fewer_are_asked_for(
-    cluster: Cluster, wire: Wire
+    cluster: Cluster, wire: WireClient
 ) -> None:
     fall_out_of_sync(cluster, wire)
     partition = cluster.partition("t", 0)
@@ -160,7 +166,9 @@ def test_a_produce_with_too_few_in_sync_completes_when_fewer_are_asked_for(
     assert only(wire.receive()).error_code is ErrorCode.none
 
 
-def test_one_replica_out_of_sync_does_not_hold_up_a_produce(cluster: Cluster, wire: Wire) -> None:
+def test_one_replica_out_of_sync_does_not_hold_up_a_produce(
+    cluster: Cluster, wire: WireClient
+) -> None:
     cluster.pause_follower(3, "t", 0)
     wire.send(wire.produce("t", timeout_ms=120_000))
     until(lambda: cluster.purgatories.produce.watched)
@@ -173,7 +181,7 @@ def test_one_replica_out_of_sync_does_not_hold_up_a_produce(cluster: Cluster, wi
     assert {log.end_offset for log in partition.logs.values()} == {1}
 
 
-def test_a_produce_ends_when_its_leader_moves(cluster: Cluster, wire: Wire) -> None:
+def test_a_produce_ends_when_its_leader_moves(cluster: Cluster, wire: WireClient) -> None:
     pause_both(cluster)
     wire.send(wire.produce("t"))
     until(lambda: cluster.purgatories.produce.watched)
@@ -187,7 +195,7 @@ def test_a_produce_ends_when_its_leader_moves(cluster: Cluster, wire: Wire) -> N
 
 
 def test_a_produce_ends_when_its_leader_moves_and_is_back_at_once(
-    cluster: Cluster, wire: Wire
+    cluster: Cluster, wire: WireClient
 ) -> None:
     pause_both(cluster)
     wire.send(wire.produce("t"))
@@ -199,7 +207,7 @@ def test_a_produce_ends_when_its_leader_moves_and_is_back_at_once(
     assert cluster.purgatories.produce.watched == 0
 
 
-def test_a_produce_waits_on_while_the_same_broker_leads(cluster: Cluster, wire: Wire) -> None:
+def test_a_produce_waits_on_while_the_same_broker_leads(cluster: Cluster, wire: WireClient) -> None:
     pause_both(cluster)
     wire.send(wire.produce("t"))
     produce = cluster.purgatories.produce
@@ -214,7 +222,7 @@ def test_a_produce_waits_on_while_the_same_broker_leads(cluster: Cluster, wire: 
     assert only(wire.receive()).error_code is ErrorCode.none
 
 
-def test_a_produce_ends_when_its_topic_goes(cluster: Cluster, wire: Wire) -> None:
+def test_a_produce_ends_when_its_topic_goes(cluster: Cluster, wire: WireClient) -> None:
     pause_both(cluster)
     wire.send(wire.produce("t"))
     produce = cluster.purgatories.produce
@@ -226,7 +234,7 @@ def test_a_produce_ends_when_its_topic_goes(cluster: Cluster, wire: Wire) -> Non
 
 
 def test_a_topic_that_went_does_not_answer_for_the_next_of_its_name(
-    cluster: Cluster, wire: Wire
+    cluster: Cluster, wire: WireClient
 ) -> None:
     controller = cluster.controller
     for _ in range(2):
@@ -241,7 +249,7 @@ def test_a_topic_that_went_does_not_answer_for_the_next_of_its_name(
 
 
 def test_each_partition_of_a_produce_is_answered_by_what_became_of_it(
-    cluster: Cluster, wire: Wire
+    cluster: Cluster, wire: WireClient
 ) -> None:
     config = {"min.insync.replicas": 2}
     cluster.create_topic("four", partitions=4, replication_factor=3, config=config)
@@ -272,7 +280,9 @@ def test_each_partition_of_a_produce_is_answered_by_what_became_of_it(
     ]
 
 
-def test_a_retry_of_what_is_replicated_waits_for_nothing(cluster: Cluster, wire: Wire) -> None:
+def test_a_retry_of_what_is_replicated_waits_for_nothing(
+    cluster: Cluster, wire: WireClient
+) -> None:
     records = batch(b"value", producer_id=1, producer_epoch=0, base_sequence=0)
     assert only(wire.ask(wire.produce("t", records=records))).error_code is ErrorCode.none
     pause_both(cluster)
@@ -281,7 +291,9 @@ def test_a_retry_of_what_is_replicated_waits_for_nothing(cluster: Cluster, wire:
     assert (result.error_code, result.base_offset) == (ErrorCode.none, 0)
 
 
-def test_elections_leave_nothing_behind_in_the_purgatory(cluster: Cluster, wire: Wire) -> None:
+def test_elections_leave_nothing_behind_in_the_purgatory(
+    cluster: Cluster, wire: WireClient
+) -> None:
     produce = cluster.purgatories.produce
     known_keys = []
     for turn in range(300):
@@ -298,12 +310,12 @@ def test_elections_leave_nothing_behind_in_the_purgatory(cluster: Cluster, wire:
 # Fetch.
 
 
-def test_a_fetch_waits_for_a_byte_and_gets_it(cluster: Cluster, wire: Wire) -> None:
+def test_a_fetch_waits_for_a_byte_and_gets_it(cluster: Cluster, wire: WireClient) -> None:
     fetch = cluster.purgatories.fetch
     idle = fetch.watched  # the followers' own
     wire.send(wire.fetch("solo", {0: 0}))
     until(lambda: fetch.watched == idle + 1)
-    with Wire(cluster) as other:
+    with connect(cluster) as other:
         other.ask(other.produce("solo"))
     result = only(wire.receive())
     assert result.high_watermark == 1
@@ -311,7 +323,7 @@ def test_a_fetch_waits_for_a_byte_and_gets_it(cluster: Cluster, wire: Wire) -> N
     assert fetch.watched == idle
 
 
-def test_a_fetch_expires_with_what_there_is(cluster: Cluster, wire: Wire) -> None:
+def test_a_fetch_expires_with_what_there_is(cluster: Cluster, wire: WireClient) -> None:
     wire.ask(wire.produce("solo"))
     fetch = cluster.purgatories.fetch
     idle = fetch.watched
@@ -326,7 +338,7 @@ def test_a_fetch_expires_with_what_there_is(cluster: Cluster, wire: Wire) -> Non
 
 
 def test_an_idle_cluster_of_single_replicas_watches_nothing() -> None:
-    with Cluster(clock=ManualClock()) as cluster, Wire(cluster) as wire:
+    with Cluster(clock=ManualClock()) as cluster, connect(cluster) as wire:
         cluster.create_topic("t")
         wire.send(wire.fetch("t", {0: 0}))
         until(lambda: cluster.purgatories.fetch.watched == 1)
@@ -336,7 +348,7 @@ def test_an_idle_cluster_of_single_replicas_watches_nothing() -> None:
 
 
 def test_a_fetch_counts_each_partition_no_further_than_its_cap(
-    cluster: Cluster, wire: Wire
+    cluster: Cluster, wire: WireClient
 ) -> None:
     size = len(batch(bytes(1_000)))
     for _ in range(4):
@@ -349,7 +361,7 @@ def test_a_fetch_counts_each_partition_no_further_than_its_cap(
     assert len(only(wire.receive()).records) == 2 * size
 
 
-def test_a_fetch_does_not_see_what_is_not_committed(cluster: Cluster, wire: Wire) -> None:
+def test_a_fetch_does_not_see_what_is_not_committed(cluster: Cluster, wire: WireClient) -> None:
     pause_both(cluster)
     wire.ask(wire.produce("t", acks=1))
     fetch = cluster.purgatories.fetch
@@ -364,23 +376,23 @@ def test_a_fetch_does_not_see_what_is_not_committed(cluster: Cluster, wire: Wire
 
 @pytest.mark.parametrize("asked", [{"max_wait_ms": 0}, {"min_bytes": 0}])
 def test_a_fetch_that_need_not_wait_does_not(
-    cluster: Cluster, wire: Wire, asked: dict[str, int]
+    cluster: Cluster, wire: WireClient, asked: dict[str, int]
 ) -> None:
     assert only(wire.ask(wire.fetch("solo", {0: 0}, **asked))).records == b""
 
 
-def test_a_fetch_with_an_error_is_answered_at_once(cluster: Cluster, wire: Wire) -> None:
+def test_a_fetch_with_an_error_is_answered_at_once(cluster: Cluster, wire: WireClient) -> None:
     assert only(wire.ask(wire.fetch("solo", {0: 7}))).error_code is ErrorCode.offset_out_of_range
     unknown = only(wire.ask(wire.fetch("nowhere", {0: 0})))
     assert unknown.error_code is ErrorCode.unknown_topic_or_partition
     ahead = only(wire.ask(wire.fetch("solo", {0: 0}, leader_epoch=9)))
     assert ahead.error_code is ErrorCode.unknown_leader_epoch
-    with Wire(cluster, 2) as elsewhere:
+    with connect(cluster, 2) as elsewhere:
         result = only(elsewhere.ask(elsewhere.fetch("solo", {0: 0})))
         assert result.error_code is ErrorCode.not_leader_or_follower
 
 
-def test_a_fetch_ends_when_its_leader_moves(cluster: Cluster, wire: Wire) -> None:
+def test_a_fetch_ends_when_its_leader_moves(cluster: Cluster, wire: WireClient) -> None:
     idle = cluster.purgatories.fetch.watched
     epoch = cluster.partition("t", 0).leader_epoch
     wire.send(wire.fetch("t", {0: 0}, leader_epoch=epoch))
@@ -393,7 +405,7 @@ def test_a_fetch_ends_when_its_leader_moves(cluster: Cluster, wire: Wire) -> Non
     assert fenced.error_code is ErrorCode.fenced_leader_epoch
 
 
-def test_a_fetch_ends_when_its_topic_goes(cluster: Cluster, wire: Wire) -> None:
+def test_a_fetch_ends_when_its_topic_goes(cluster: Cluster, wire: WireClient) -> None:
     idle = cluster.purgatories.fetch.watched
     wire.send(wire.fetch("solo", {0: 0}))
     until(lambda: cluster.purgatories.fetch.watched == idle + 1)
@@ -405,7 +417,7 @@ def test_a_fetch_ends_when_its_topic_goes(cluster: Cluster, wire: Wire) -> None:
 # Delete records.
 
 
-def test_deleting_records_waits_for_the_low_watermark(cluster: Cluster, wire: Wire) -> None:
+def test_deleting_records_waits_for_the_low_watermark(cluster: Cluster, wire: WireClient) -> None:
     for _ in range(3):
         wire.ask(wire.produce("t"))
     cluster.pause_follower(3, "t", 0)
@@ -421,7 +433,7 @@ def test_deleting_records_waits_for_the_low_watermark(cluster: Cluster, wire: Wi
     assert gone.error_code is ErrorCode.offset_out_of_range
 
 
-def test_deleting_records_expires(cluster: Cluster, wire: Wire) -> None:
+def test_deleting_records_expires(cluster: Cluster, wire: WireClient) -> None:
     wire.ask(wire.produce("t"))
     cluster.pause_follower(3, "t", 0)
     deletions = cluster.purgatories.delete_records
@@ -433,7 +445,7 @@ def test_deleting_records_expires(cluster: Cluster, wire: Wire) -> None:
 
 
 def test_deleting_records_does_not_wait_for_a_broker_that_is_down(
-    cluster: Cluster, wire: Wire
+    cluster: Cluster, wire: WireClient
 ) -> None:
     wire.ask(wire.produce("t"))
     cluster.pause_follower(3, "t", 0)
@@ -443,14 +455,16 @@ def test_deleting_records_does_not_wait_for_a_broker_that_is_down(
     assert only(wire.receive()).low_watermark == 1
 
 
-def test_deleting_records_that_are_not_committed_is_refused(cluster: Cluster, wire: Wire) -> None:
+def test_deleting_records_that_are_not_committed_is_refused(
+    cluster: Cluster, wire: WireClient
+) -> None:
     assert only(wire.ask(wire.delete_records("t", 5))).error_code is ErrorCode.offset_out_of_range
-    with Wire(cluster, 2) as elsewhere:
+    with connect(cluster, 2) as elsewhere:
         result = only(elsewhere.ask(elsewhere.delete_records("t", 0)))
         assert result.error_code is ErrorCode.not_leader_or_follower
 
 
-def test_deleting_records_ends_when_its_leader_moves(cluster: Cluster, wire: Wire) -> None:
+def test_deleting_records_ends_when_its_leader_moves(cluster: Cluster, wire: WireClient) -> None:
     wire.ask(wire.produce("t"))
     cluster.pause_follower(3, "t", 0)
     wire.send(wire.delete_records("t", 1))
@@ -463,7 +477,7 @@ def test_deleting_records_ends_when_its_leader_moves(cluster: Cluster, wire: Wir
 # Create topics and partitions.
 
 
-def test_creating_topics_waits_for_leaders(cluster: Cluster, wire: Wire) -> None:
+def test_creating_topics_waits_for_leaders(cluster: Cluster, wire: WireClient) -> None:
     cluster.pause_elections()
     topic = cluster.purgatories.topic
     wire.send(wire.create_topics("new", partitions=2))
@@ -474,7 +488,9 @@ def test_creating_topics_waits_for_leaders(cluster: Cluster, wire: Wire) -> None
     assert topic.watched == topic.delayed == 0
 
 
-def test_creating_topics_expires_for_those_without_a_leader(cluster: Cluster, wire: Wire) -> None:
+def test_creating_topics_expires_for_those_without_a_leader(
+    cluster: Cluster, wire: WireClient
+) -> None:
     cluster.pause_elections()
     wire.send(wire.create_topics("new", "solo", timeout_ms=2_000))
     until(lambda: cluster.purgatories.topic.watched == 1)
@@ -488,7 +504,9 @@ def test_creating_topics_expires_for_those_without_a_leader(cluster: Cluster, wi
     assert "new" in cluster.controller.topics
 
 
-def test_creating_partitions_waits_for_leaders_and_expires(cluster: Cluster, wire: Wire) -> None:
+def test_creating_partitions_waits_for_leaders_and_expires(
+    cluster: Cluster, wire: WireClient
+) -> None:
     cluster.pause_elections()
     topic = cluster.purgatories.topic
     wire.send(wire.create_partitions("t", 3, timeout_ms=2_000))
@@ -504,7 +522,7 @@ def test_creating_partitions_waits_for_leaders_and_expires(cluster: Cluster, wir
 
 
 def test_creating_topics_without_time_times_out_and_creates_nothing(
-    cluster: Cluster, wire: Wire
+    cluster: Cluster, wire: WireClient
 ) -> None:
     completed = cluster.purgatories.topic.metrics().completed
     result = only(wire.ask(wire.create_topics("new", timeout_ms=0)))
@@ -513,12 +531,12 @@ def test_creating_topics_without_time_times_out_and_creates_nothing(
     assert cluster.purgatories.topic.metrics().completed == completed
 
 
-def test_validating_creates_nothing(cluster: Cluster, wire: Wire) -> None:
+def test_validating_creates_nothing(cluster: Cluster, wire: WireClient) -> None:
     result = only(wire.ask(wire.create_topics("new", validate_only=True)))
     assert result.error_code is ErrorCode.none
     assert "new" not in cluster.controller.topics
 
 
-def test_topics_that_cannot_be_do_not_wait(cluster: Cluster, wire: Wire) -> None:
+def test_topics_that_cannot_be_do_not_wait(cluster: Cluster, wire: WireClient) -> None:
     cluster.pause_elections()
     assert only(wire.ask(wire.create_topics("t"))).error_code is ErrorCode.topic_already_exists

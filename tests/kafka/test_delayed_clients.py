@@ -16,8 +16,8 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
-from tests.kafka.client import until
-from tests.kafka.clients import quiet
+from tests.kafka.client_libraries import quiet
+from tests.kafka.wire_client import until
 
 WAIT_S = 10.0
 

@@ -14,9 +14,8 @@ from kio.schema.errors import ErrorCode
 
 from sojourn import ManualClock
 from sojourn.kafka import Cluster, wire
-from tests.kafka.client import Wire
-from tests.kafka.clients import KAFKA_PYTHON_WARNS, quiet
-from tests.kafka.raw_client import RawClient
+from tests.kafka.client_libraries import KAFKA_PYTHON_WARNS, quiet
+from tests.kafka.wire_client import WireClient, connect
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 
@@ -30,15 +29,15 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def client(cluster: Cluster) -> Iterator[RawClient]:
-    with RawClient(cluster.brokers[0].host, cluster.brokers[0].port) as client:
+def client(cluster: Cluster) -> Iterator[WireClient]:
+    with WireClient(cluster.brokers[0].host, cluster.brokers[0].port) as client:
         yield client
 
 
 # Log directories.
 
 
-def sizes(client: RawClient, topics: Any, version: int = 4) -> dict[tuple[str, int], Any]:
+def sizes(client: WireClient, topics: Any, version: int = 4) -> dict[tuple[str, int], Any]:
     (found,) = client.ask("describe_log_dirs", version, topics=topics).results
     assert (found.error_code, found.log_dir) == (ErrorCode.none, "/sojourn/broker-1")
     return {
@@ -50,13 +49,13 @@ def sizes(client: RawClient, topics: Any, version: int = 4) -> dict[tuple[str, i
 
 @pytest.mark.parametrize("version", range(1, 5))
 def test_a_broker_tells_how_big_its_logs_are(
-    cluster: Cluster, client: RawClient, version: int
+    cluster: Cluster, client: WireClient, version: int
 ) -> None:
     assert sizes(client, None, version) == {}
     cluster.create_topic("one", partitions=2)  # one partition for each broker
     cluster.create_topic("both", replication_factor=2)
     cluster.move_leader("both", 0, 2)
-    with Wire(cluster, 2) as leader:
+    with connect(cluster, 2) as leader:
         leader.ask(leader.produce("both"))
         cluster.pause_follower(1, "both", 0)
         leader.ask(leader.produce("both", acks=1))
@@ -71,7 +70,7 @@ def test_a_broker_tells_how_big_its_logs_are(
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_replica_can_only_stay_in_its_directory(
-    cluster: Cluster, client: RawClient, version: int
+    cluster: Cluster, client: WireClient, version: int
 ) -> None:
     cluster.create_topic("t", partitions=2)
     here = next(i for i in (0, 1) if cluster.leader("t", i) == 1)
@@ -111,7 +110,7 @@ def test_kafka_python_reads_log_directories() -> None:
 # Partitions, page by page.
 
 
-def page(client: RawClient, *names: str, limit: int = 2_000, cursor: Any = None) -> Any:
+def page(client: WireClient, *names: str, limit: int = 2_000, cursor: Any = None) -> Any:
     if cursor is not None:
         cursor = {"topic_name": cursor[0], "partition_index": cursor[1]}
     return client.ask(
@@ -130,7 +129,7 @@ def shown(answer: Any) -> list[tuple[str, list[int]]]:
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 7])
 @pytest.mark.parametrize("names", [(), ("c", "a", "b")])
 def test_pages_cover_every_partition_once(
-    cluster: Cluster, client: RawClient, limit: int, names: tuple[str, ...]
+    cluster: Cluster, client: WireClient, limit: int, names: tuple[str, ...]
 ) -> None:
     for name, partitions in (("b", 1), ("a", 3), ("c", 2)):
         cluster.create_topic(name, partitions=partitions)
@@ -147,7 +146,7 @@ def test_pages_cover_every_partition_once(
     assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("c", 0), ("c", 1)]
 
 
-def test_a_partition_is_described_with_its_replicas(cluster: Cluster, client: RawClient) -> None:
+def test_a_partition_is_described_with_its_replicas(cluster: Cluster, client: WireClient) -> None:
     topic = cluster.create_topic("t", replication_factor=2)
     cluster.stop_broker(2)
     (told,) = page(client, "t").topics
@@ -158,7 +157,7 @@ def test_a_partition_is_described_with_its_replicas(cluster: Cluster, client: Ra
     assert partition.eligible_leader_replicas == partition.last_known_elr == ()
 
 
-def test_topics_that_there_are_not_are_told_apart(cluster: Cluster, client: RawClient) -> None:
+def test_topics_that_there_are_not_are_told_apart(cluster: Cluster, client: WireClient) -> None:
     cluster.create_topic("t")
     codes = {topic.name: topic.error_code for topic in page(client, "t", "u", "a b").topics}
     assert codes == {
@@ -169,7 +168,7 @@ def test_topics_that_there_are_not_are_told_apart(cluster: Cluster, client: RawC
     assert "u" not in cluster.controller.topics
 
 
-def test_a_cursor_has_to_fit(cluster: Cluster, client: RawClient) -> None:
+def test_a_cursor_has_to_fit(cluster: Cluster, client: WireClient) -> None:
     cluster.create_topic("b", partitions=2)
     (told,) = page(client, "b", cursor=("a", 0)).topics
     assert told.error_code is ErrorCode.invalid_request
@@ -206,7 +205,7 @@ NOT_ASKED = -(2**31)
 
 
 def test_those_who_ask_are_told_that_they_may_do_everything(
-    cluster: Cluster, client: RawClient
+    cluster: Cluster, client: WireClient
 ) -> None:
     cluster.create_topic("t")
     for asked, on_topics, on_cluster in (
@@ -251,7 +250,7 @@ def test_librdkafka_is_told_so_too() -> None:
 # Settings of brokers.
 
 
-def test_a_broker_tells_its_listeners_as_kafka_does(cluster: Cluster, client: RawClient) -> None:
+def test_a_broker_tells_its_listeners_as_kafka_does(cluster: Cluster, client: WireClient) -> None:
     (told,) = client.ask(
         "describe_configs",
         4,

@@ -21,8 +21,9 @@ from kio.schema.errors import ErrorCode
 
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
-from tests.kafka.client import Wire, batch, only, until
-from tests.kafka.clients import quiet
+from tests.kafka.batches import batch
+from tests.kafka.client_libraries import quiet
+from tests.kafka.wire_client import WireClient, connect, only, until
 
 PARTITIONS = 4
 
@@ -263,7 +264,7 @@ def solo() -> Iterator[Cluster]:
 
 
 def numbered(
-    wire: Wire, sequence: int, count: int = 1, producer_id: int = 1, epoch: int = 0
+    wire: WireClient, sequence: int, count: int = 1, producer_id: int = 1, epoch: int = 0
 ) -> tuple[ErrorCode, int]:
     records = batch(
         *[b"x"] * count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
@@ -273,7 +274,7 @@ def numbered(
 
 
 def test_a_batch_sent_again_gets_the_offset_it_had(solo: Cluster) -> None:
-    with Wire(solo) as wire:
+    with connect(solo) as wire:
         for sequence in range(6):
             assert numbered(wire, sequence) == (ErrorCode.none, sequence)
         for sequence in range(1, 6):
@@ -283,7 +284,7 @@ def test_a_batch_sent_again_gets_the_offset_it_had(solo: Cluster) -> None:
 
 
 def test_a_gap_is_refused(solo: Cluster) -> None:
-    with Wire(solo) as wire:
+    with connect(solo) as wire:
         assert numbered(wire, 0, count=3) == (ErrorCode.none, 0)
         assert numbered(wire, 4)[0] is ErrorCode.out_of_order_sequence_number
         assert numbered(wire, 3) == (ErrorCode.none, 3)
@@ -293,7 +294,7 @@ def test_those_sent_after_a_batch_that_was_refused_come_out_of_order() -> None:
     with Cluster(brokers=2, clock=ManualClock()) as cluster:
         cluster.create_topic("t", replication_factor=2, config={"min.insync.replicas": 2})
         leader = cluster.leader("t", 0)
-        with Wire(cluster, leader) as wire:
+        with connect(cluster, leader) as wire:
             assert numbered(wire, 0) == (ErrorCode.none, 0)
             cluster.stop_broker(3 - leader)
             assert numbered(wire, 1)[0] is ErrorCode.not_enough_replicas
@@ -308,7 +309,7 @@ def test_those_sent_after_a_batch_that_was_refused_come_out_of_order() -> None:
 
 
 def test_an_older_epoch_is_fenced_and_a_newer_one_starts_at_zero(solo: Cluster) -> None:
-    with Wire(solo) as wire:
+    with connect(solo) as wire:
         assert numbered(wire, 0, epoch=1)[0] is ErrorCode.none
         assert numbered(wire, 1, epoch=0)[0] is ErrorCode.invalid_producer_epoch
         assert numbered(wire, 5, epoch=2)[0] is ErrorCode.out_of_order_sequence_number
@@ -317,13 +318,13 @@ def test_an_older_epoch_is_fenced_and_a_newer_one_starts_at_zero(solo: Cluster) 
 
 def test_sequences_go_round_at_the_end_of_their_range(solo: Cluster) -> None:
     last = 2**31 - 1
-    with Wire(solo) as wire:
+    with connect(solo) as wire:
         assert numbered(wire, last - 1, count=2)[0] is ErrorCode.none
         assert numbered(wire, 0) == (ErrorCode.none, 2)
 
 
 def test_producers_do_not_mind_each_other(solo: Cluster) -> None:
-    with Wire(solo) as wire:
+    with connect(solo) as wire:
         assert numbered(wire, 0, producer_id=1) == (ErrorCode.none, 0)
         assert numbered(wire, 0, producer_id=2) == (ErrorCode.none, 1)
         assert numbered(wire, 1, producer_id=1) == (ErrorCode.none, 2)
@@ -334,9 +335,9 @@ def test_a_new_leader_knows_what_the_old_one_had_taken() -> None:
         cluster.create_topic("t", replication_factor=2)
         first = cluster.leader("t", 0)
         second = 3 - first
-        with Wire(cluster, first) as wire:
+        with connect(cluster, first) as wire:
             assert numbered(wire, 0) == (ErrorCode.none, 0)
         cluster.move_leader("t", 0, second)
-        with Wire(cluster, second) as wire:
+        with connect(cluster, second) as wire:
             assert numbered(wire, 0) == (ErrorCode.none, 0)
             assert numbered(wire, 1) == (ErrorCode.none, 1)

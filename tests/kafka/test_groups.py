@@ -263,12 +263,18 @@ def test_who_shares_no_protocol_is_refused(world: World) -> None:
 # Sync.
 
 
-def test_a_sync_waits_for_the_leaders(world: World) -> None:
+def rejoined_pair(world: World) -> tuple[Person, Person]:
+    """Two members of a new generation that have not synced; the first leads."""
     first, second = Person(world, "a"), Person(world, "b")
     first.join()
     first.sync({})
     second.join()
     first.join()
+    return first, second
+
+
+def test_a_sync_waits_for_the_leaders(world: World) -> None:
+    first, second = rejoined_pair(world)
     waiting = second.sync()
     assert world.rebalances.watched == 1
     assert not waiting
@@ -280,11 +286,7 @@ def test_a_sync_waits_for_the_leaders(world: World) -> None:
 
 
 def test_a_sync_waits_for_every_member_also_after_the_leaders(world: World) -> None:
-    first, second = Person(world, "a"), Person(world, "b")
-    first.join()
-    first.sync({})
-    second.join()
-    first.join()
+    first, second = rejoined_pair(world)
     first.sync({second.member_id: b"two"})
     assert world.rebalances.watched == 1
     assert assignment(second.sync()) == b"two"
@@ -326,11 +328,7 @@ def test_when_the_leader_does_not_sync_those_that_wait_rebalance(world: World) -
 
 
 def test_a_new_rebalance_ends_the_syncs(world: World) -> None:
-    first, second = Person(world, "a"), Person(world, "b")
-    first.join()
-    first.sync({})
-    second.join()
-    first.join()
+    first, second = rejoined_pair(world)
     waiting = second.sync()
     third = Person(world, "c").join()
     assert waiting.error is ErrorCode.rebalance_in_progress

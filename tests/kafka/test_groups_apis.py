@@ -13,7 +13,7 @@ from sojourn import ManualClock
 from sojourn.kafka import Cluster
 from sojourn.kafka.groups import State
 from sojourn.kafka.wire import VERSIONS, ErrorCode
-from tests.kafka.raw_client import RawClient
+from tests.kafka.wire_client import WireClient
 
 SESSION_MS = 10_000
 
@@ -26,18 +26,18 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-Connect = Callable[[], RawClient]
+Connect = Callable[[], WireClient]
 
 
 @pytest.fixture
 def connect(cluster: Cluster) -> Iterator[Connect]:
     """Connections to the coordinator of group g."""
-    clients: list[RawClient] = []
+    clients: list[WireClient] = []
 
-    def connect() -> RawClient:
+    def connect() -> WireClient:
         broker = cluster.coordinator("g")
         assert broker is not None
-        clients.append(RawClient(broker.host, broker.port))
+        clients.append(WireClient(broker.host, broker.port))
         return clients[-1]
 
     yield connect
@@ -46,7 +46,7 @@ def connect(cluster: Cluster) -> Iterator[Connect]:
 
 
 @pytest.fixture
-def client(connect: Connect) -> RawClient:
+def client(connect: Connect) -> WireClient:
     return connect()
 
 
@@ -67,7 +67,7 @@ def join_fields(member_id: str = "", **others: Any) -> dict[str, Any]:
     }
 
 
-def join(client: RawClient, version: int = 9, **others: Any) -> Any:
+def join(client: WireClient, version: int = 9, **others: Any) -> Any:
     """Join, with the round trip for an id where the version has it."""
     answer = client.ask("join_group", version, **join_fields(**others))
     if answer.error_code is ErrorCode.member_id_required:
@@ -76,7 +76,7 @@ def join(client: RawClient, version: int = 9, **others: Any) -> Any:
     return answer
 
 
-def sync(client: RawClient, joined: Any, version: int = 5, **others: Any) -> Any:
+def sync(client: WireClient, joined: Any, version: int = 5, **others: Any) -> Any:
     fields = {
         "group_id": "g",
         "generation_id": joined.generation_id,
@@ -89,7 +89,7 @@ def sync(client: RawClient, joined: Any, version: int = 5, **others: Any) -> Any
     return client.ask("sync_group", version, **fields)
 
 
-def stable(client: RawClient, **others: Any) -> Any:
+def stable(client: WireClient, **others: Any) -> Any:
     joined = join(client, **others)
     assert sync(client, joined).error_code is ErrorCode.none
     return joined
@@ -100,7 +100,7 @@ def test_the_coordinator_is_found_from_any_broker(cluster: Cluster, version: int
     where = cluster.coordinator("g")
     assert where is not None
     for broker in cluster.brokers:
-        with RawClient(broker.host, broker.port) as client:
+        with WireClient(broker.host, broker.port) as client:
             answer = client.ask("find_coordinator", version, key="g", coordinator_keys=["g"])
             if version >= 4:
                 (answer,) = answer.coordinators
@@ -109,13 +109,13 @@ def test_the_coordinator_is_found_from_any_broker(cluster: Cluster, version: int
             assert (answer.node_id, answer.host, answer.port) == (where.id, where.host, where.port)
 
 
-def test_groups_are_spread_over_the_brokers(cluster: Cluster, client: RawClient) -> None:
+def test_groups_are_spread_over_the_brokers(cluster: Cluster, client: WireClient) -> None:
     keys = [f"group-{n}" for n in range(100)]
     answer = client.ask("find_coordinator", 4, coordinator_keys=keys)
     assert {one.node_id for one in answer.coordinators} == {1, 2, 3}
 
 
-def test_groups_and_transactions_have_a_coordinator(client: RawClient) -> None:
+def test_groups_and_transactions_have_a_coordinator(client: WireClient) -> None:
     for kind, code in ((1, ErrorCode.none), (2, ErrorCode.invalid_request)):
         (answer,) = client.ask(
             "find_coordinator", 4, key_type=kind, coordinator_keys=["x"]
@@ -126,7 +126,7 @@ def test_groups_and_transactions_have_a_coordinator(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("version", versions("join_group"))
-def test_a_member_joins_alone_and_leads(client: RawClient, version: int) -> None:
+def test_a_member_joins_alone_and_leads(client: WireClient, version: int) -> None:
     answer = client.ask("join_group", version, **join_fields())
     if version >= 4:
         assert answer.error_code is ErrorCode.member_id_required
@@ -143,7 +143,7 @@ def test_a_member_joins_alone_and_leads(client: RawClient, version: int) -> None
 
 
 @pytest.mark.parametrize("version", versions("join_group"))
-def test_a_join_that_is_refused_says_so_in_its_version(client: RawClient, version: int) -> None:
+def test_a_join_that_is_refused_says_so_in_its_version(client: WireClient, version: int) -> None:
     answer = client.ask("join_group", version, **join_fields(session_timeout=1))
     assert answer.error_code is ErrorCode.invalid_session_timeout
     assert answer.generation_id == -1
@@ -151,14 +151,14 @@ def test_a_join_that_is_refused_says_so_in_its_version(client: RawClient, versio
 
 
 def test_before_version_1_a_session_is_also_the_time_to_rejoin(
-    cluster: Cluster, client: RawClient
+    cluster: Cluster, client: WireClient
 ) -> None:
     joined = join(client, 0)
     assert cluster.groups["g"].members[joined.member_id].rebalance_timeout_ms == SESSION_MS
 
 
 @pytest.mark.parametrize("version", [v for v in versions("join_group") if v >= 5])
-def test_a_static_member_needs_no_round_trip_for_its_id(client: RawClient, version: int) -> None:
+def test_a_static_member_needs_no_round_trip_for_its_id(client: WireClient, version: int) -> None:
     answer = client.ask("join_group", version, **join_fields(group_instance_id="one"))
     assert answer.error_code is ErrorCode.none
     assert answer.members[0].group_instance_id == "one"
@@ -166,7 +166,7 @@ def test_a_static_member_needs_no_round_trip_for_its_id(client: RawClient, versi
 
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_returning_static_leader_skips_the_assignment_if_it_can(
-    client: RawClient, connect: Connect, version: int
+    client: WireClient, connect: Connect, version: int
 ) -> None:
     first = join(client, group_instance_id="one")
     sync(client, first, group_instance_id="one")
@@ -180,7 +180,7 @@ def test_a_returning_static_leader_skips_the_assignment_if_it_can(
 
 
 @pytest.mark.parametrize("version", versions("sync_group"))
-def test_a_leader_gets_what_it_assigned_itself(client: RawClient, version: int) -> None:
+def test_a_leader_gets_what_it_assigned_itself(client: WireClient, version: int) -> None:
     answer = sync(client, join(client), version)
     assert answer.error_code is ErrorCode.none
     assert answer.assignment == b"all"
@@ -188,13 +188,13 @@ def test_a_leader_gets_what_it_assigned_itself(client: RawClient, version: int) 
         assert (answer.protocol_type, answer.protocol_name) == ("consumer", "range")
 
 
-def test_a_sync_from_version_5_on_names_its_protocol(client: RawClient) -> None:
+def test_a_sync_from_version_5_on_names_its_protocol(client: WireClient) -> None:
     answer = sync(client, join(client), protocol_name=None)
     assert answer.error_code is ErrorCode.inconsistent_group_protocol
 
 
 @pytest.mark.parametrize("version", versions("heartbeat"))
-def test_a_heartbeat_is_answered(client: RawClient, version: int) -> None:
+def test_a_heartbeat_is_answered(client: WireClient, version: int) -> None:
     joined = stable(client)
     fields = {"group_id": "g", "generation_id": 1, "member_id": joined.member_id}
     assert client.ask("heartbeat", version, **fields).error_code is ErrorCode.none
@@ -203,7 +203,7 @@ def test_a_heartbeat_is_answered(client: RawClient, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions("leave_group"))
-def test_a_member_leaves(cluster: Cluster, client: RawClient, version: int) -> None:
+def test_a_member_leaves(cluster: Cluster, client: WireClient, version: int) -> None:
     joined = stable(client)
     member_ids = [joined.member_id, "nobody"] if version >= 3 else [joined.member_id]
     fields = {
@@ -247,7 +247,7 @@ def commit_fields(offset: int, partition: int = 0, **others: Any) -> dict[str, A
 
 
 @pytest.mark.parametrize("version", versions("offset_commit"))
-def test_offsets_are_committed(cluster: Cluster, client: RawClient, version: int) -> None:
+def test_offsets_are_committed(cluster: Cluster, client: WireClient, version: int) -> None:
     answer = client.ask("offset_commit", version, **commit_fields(7))
     (topic,) = answer.topics
     assert topic.name == "t"
@@ -257,20 +257,19 @@ def test_offsets_are_committed(cluster: Cluster, client: RawClient, version: int
     assert answer.topics[0].partitions[0].error_code is ErrorCode.unknown_topic_or_partition
 
 
+def fetch_offsets(client: WireClient, version: int, topics: Any) -> Any:
+    """The answer for group g, wherever this version has it."""
+    groups = [{"group_id": "g", "topics": topics}]
+    answer = client.ask("offset_fetch", version, group_id="g", topics=topics, groups=groups)
+    return answer.groups[0] if version >= 8 else answer
+
+
 @pytest.mark.parametrize("version", versions("offset_fetch"))
-def test_offsets_are_fetched(client: RawClient, version: int) -> None:
+def test_offsets_are_fetched(client: WireClient, version: int) -> None:
     client.ask("offset_commit", 8, **commit_fields(7, partition=1))
     topics = [{"name": "t", "partition_indexes": [0, 1]}]
     for asked in (topics, None) if version >= 2 else (topics,):
-        answer = client.ask(
-            "offset_fetch",
-            version,
-            group_id="g",
-            topics=asked,
-            groups=[{"group_id": "g", "topics": asked}],
-        )
-        if version >= 8:
-            (answer,) = answer.groups
+        answer = fetch_offsets(client, version, asked)
         if version >= 2:
             assert answer.error_code is ErrorCode.none
         (topic,) = answer.topics
@@ -280,24 +279,16 @@ def test_offsets_are_fetched(client: RawClient, version: int) -> None:
         assert {one.metadata for one in topic.partitions} == {""}
 
 
-def elsewhere(cluster: Cluster) -> RawClient:
+def elsewhere(cluster: Cluster) -> WireClient:
     broker = next(one for one in cluster.brokers if one is not cluster.coordinator("g"))
-    return RawClient(broker.host, broker.port)
+    return WireClient(broker.host, broker.port)
 
 
 @pytest.mark.parametrize("version", versions("offset_fetch"))
 def test_offsets_are_fetched_only_from_the_coordinator(cluster: Cluster, version: int) -> None:
     topics = [{"name": "t", "partition_indexes": [0]}]
     with elsewhere(cluster) as client:
-        answer = client.ask(
-            "offset_fetch",
-            version,
-            group_id="g",
-            topics=topics,
-            groups=[{"group_id": "g", "topics": topics}],
-        )
-    if version >= 8:
-        (answer,) = answer.groups
+        answer = fetch_offsets(client, version, topics)
     if version >= 2:
         assert answer.error_code is ErrorCode.not_coordinator
     else:
@@ -323,7 +314,7 @@ def test_another_broker_sends_everybody_to_the_coordinator(cluster: Cluster) -> 
         assert client.ask("delete_groups", 2, groups_names=["g"]).results[0].error_code is not_here
 
 
-def test_offsets_are_deleted(cluster: Cluster, client: RawClient) -> None:
+def test_offsets_are_deleted(cluster: Cluster, client: WireClient) -> None:
     topics = [{"name": name, "partitions": [{"partition_index": 0}]} for name in ("t", "no")]
     answer = client.ask("offset_delete", 0, group_id="g", topics=topics)
     assert answer.error_code is ErrorCode.group_id_not_found
@@ -337,7 +328,7 @@ def test_offsets_are_deleted(cluster: Cluster, client: RawClient) -> None:
     assert cluster.groups.store.offsets("g") == {}
 
 
-def test_offsets_go_with_their_topic(cluster: Cluster, client: RawClient) -> None:
+def test_offsets_go_with_their_topic(cluster: Cluster, client: WireClient) -> None:
     client.ask("offset_commit", 8, **commit_fields(7))
     with cluster.agenda:
         cluster.controller.delete_topic(cluster.controller.topics["t"])
@@ -345,7 +336,7 @@ def test_offsets_go_with_their_topic(cluster: Cluster, client: RawClient) -> Non
 
 
 @pytest.mark.parametrize("version", versions("describe_groups"))
-def test_groups_are_described(client: RawClient, version: int) -> None:
+def test_groups_are_described(client: WireClient, version: int) -> None:
     joined = stable(client)
     known, unknown = client.ask(
         "describe_groups", version, groups=["g", ""], include_authorized_operations=True
@@ -353,7 +344,7 @@ def test_groups_are_described(client: RawClient, version: int) -> None:
     assert (known.group_id, known.group_state) == ("g", "Stable")
     assert (known.protocol_type, known.protocol_data) == ("consumer", "range")
     (member,) = known.members
-    assert (member.member_id, member.client_id) == (joined.member_id, "raw")
+    assert (member.member_id, member.client_id) == (joined.member_id, "test")
     assert (member.client_host, member.member_metadata) == ("/127.0.0.1", b"meta")
     assert member.member_assignment == b"all"
     if version >= 3:
@@ -362,7 +353,7 @@ def test_groups_are_described(client: RawClient, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions("list_groups"))
-def test_groups_are_listed(client: RawClient, version: int) -> None:
+def test_groups_are_listed(client: WireClient, version: int) -> None:
     joined = stable(client)
     (group,) = client.ask("list_groups", version).groups
     assert (group.group_id, group.protocol_type) == ("g", "consumer")
@@ -378,7 +369,7 @@ def test_groups_are_listed(client: RawClient, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions("delete_groups"))
-def test_only_groups_without_members_are_deleted(client: RawClient, version: int) -> None:
+def test_only_groups_without_members_are_deleted(client: WireClient, version: int) -> None:
     def delete() -> ErrorCode:
         (result,) = client.ask("delete_groups", version, groups_names=["g"]).results
         error: ErrorCode = result.error_code
@@ -393,7 +384,7 @@ def test_only_groups_without_members_are_deleted(client: RawClient, version: int
 
 
 def test_a_group_moves_when_its_broker_stops_and_back_when_it_starts(
-    cluster: Cluster, client: RawClient
+    cluster: Cluster, client: WireClient
 ) -> None:
     joined = stable(client)
     client.ask(
@@ -408,12 +399,12 @@ def test_a_group_moves_when_its_broker_stops_and_back_when_it_starts(
     away = cluster.coordinator("g")
     assert away is not None
     assert away is not home
-    with RawClient(away.host, away.port) as other:
+    with WireClient(away.host, away.port) as other:
         assert other.ask("heartbeat", 4, **fields).error_code is ErrorCode.none
         assert cluster.purgatories.heartbeat.watched == 1
         cluster.start_broker(home.id)
         assert other.ask("heartbeat", 4, **fields).error_code is ErrorCode.not_coordinator
-    with RawClient(home.host, home.port) as other:
+    with WireClient(home.host, home.port) as other:
         assert other.ask("heartbeat", 4, **fields).error_code is ErrorCode.none
     assert cluster.groups.store.offsets("g")["t", 0].offset == 7
     cluster.clock.advance(SESSION_MS)

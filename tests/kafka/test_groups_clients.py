@@ -18,9 +18,9 @@ from sojourn import SystemClock
 from sojourn.kafka import Cluster
 from sojourn.kafka.groups import State
 from sojourn.kafka.wire import ErrorCode
-from tests.kafka.clients import KAFKA_PYTHON_WARNS
+from tests.kafka.client_libraries import KAFKA_PYTHON_WARNS
 from tests.kafka.members import CLIENTS, AioKafka, Confluent, KafkaPython, Member, need, until
-from tests.kafka.raw_client import RawClient
+from tests.kafka.wire_client import WireClient
 
 PARTITIONS = 6
 ALL = {("t", partition) for partition in range(PARTITIONS)}
@@ -108,7 +108,7 @@ class Raw:
     def __init__(self, cluster: Cluster, *, session_ms: int, rebalance_ms: int) -> None:
         broker = cluster.coordinator("g")
         assert broker is not None
-        self.client = RawClient(broker.host, broker.port)
+        self.client = WireClient(broker.host, broker.port)
         self.fields = {
             "group_id": "g",
             "session_timeout": session_ms,
@@ -268,14 +268,20 @@ def test_the_first_join_waits_for_the_delay_and_no_longer(
     nothing_waits(cluster)
 
 
+def synced(raw: Callable[..., Raw], rebalance_ms: int) -> Raw:
+    """A member by hand that has its assignment, and a session as long as can be."""
+    member = raw(session_ms=1_800_000, rebalance_ms=rebalance_ms)
+    member.join()
+    member.sync()
+    return member
+
+
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_a_join_waits_for_a_member_until_its_time_to_rejoin_is_up(
     cluster: Cluster, join: Join, raw: Callable[..., Raw], kind: type[Member]
 ) -> None:
     rebalance = cluster.purgatories.rebalance
-    lost = raw(session_ms=1_800_000, rebalance_ms=200_000)
-    lost.join()
-    lost.sync()
+    lost = synced(raw, rebalance_ms=200_000)
     member = join(kind)
     until(lambda: rebalance.watched, "the join to wait")
     assert cluster.groups["g"].awaiting_join == 1
@@ -295,9 +301,7 @@ def test_a_join_completes_when_the_last_member_rejoins(
     cluster: Cluster, join: Join, raw: Callable[..., Raw], kind: type[Member]
 ) -> None:
     rebalance = cluster.purgatories.rebalance
-    leader = raw(session_ms=1_800_000, rebalance_ms=1_000_000)
-    leader.join()
-    leader.sync()
+    leader = synced(raw, rebalance_ms=1_000_000)
     join(kind)
     until(lambda: rebalance.watched, "the join to wait")
     expired = rebalance.metrics().expired
@@ -314,9 +318,7 @@ def test_a_sync_waits_for_the_leader_until_its_time_is_up(
     cluster: Cluster, join: Join, raw: Callable[..., Raw], kind: type[Member]
 ) -> None:
     rebalance = cluster.purgatories.rebalance
-    leader = raw(session_ms=1_800_000, rebalance_ms=1_000_000)
-    leader.join()
-    leader.sync()
+    leader = synced(raw, rebalance_ms=1_000_000)
     member = join(kind)
     until(lambda: rebalance.watched, "the join to wait")
     assert len(leader.join().members) == 2

@@ -13,8 +13,8 @@ from sojourn import ManualClock
 from sojourn.errors import OutOfRange, TimedOut, WrongType
 from sojourn.kafka import Cluster, Record
 from sojourn.kafka.refusal import Refused
-from tests.kafka.client import Wire
-from tests.kafka.clients import CODECS, EACH, KAFKA_PYTHON_WARNS, LIBRDKAFKA, Client
+from tests.kafka.client_libraries import CODECS, EACH, KAFKA_PYTHON_WARNS, LIBRDKAFKA, ClientLibrary
+from tests.kafka.wire_client import connect
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 
@@ -57,7 +57,7 @@ def test_records_before_the_start_of_the_log_are_gone(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("client", EACH)
-def test_clients_read_what_was_appended(client: Client) -> None:
+def test_clients_read_what_was_appended(client: ClientLibrary) -> None:
     with Cluster() as cluster:
         cluster.create_topic("t")
         cluster.append("t", ["one", "two"])
@@ -111,7 +111,7 @@ def test_waiting_ends_when_something_has_happened_at_the_brokers(cluster: Cluste
             cluster.pause_follower(broker.id, "orders", 0)
     thread = threading.Thread(target=wait)
     thread.start()
-    with Wire(cluster, leader) as wire:
+    with connect(cluster, leader) as wire:
         wire.send(wire.produce("orders"))
         assert done.wait(10)
     thread.join()

@@ -17,9 +17,8 @@ from kio.schema.errors import ErrorCode
 
 from sojourn import ManualClock
 from sojourn.kafka import Cluster, wire
-from tests.kafka.client import Wire, only
-from tests.kafka.clients import KAFKA_PYTHON_WARNS
-from tests.kafka.raw_client import RawClient
+from tests.kafka.client_libraries import KAFKA_PYTHON_WARNS
+from tests.kafka.wire_client import WireClient, connect, only
 
 
 @pytest.fixture
@@ -32,8 +31,8 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def client(cluster: Cluster) -> Iterator[RawClient]:
-    with RawClient(cluster.brokers[3].host, cluster.brokers[3].port) as client:
+def client(cluster: Cluster) -> Iterator[WireClient]:
+    with WireClient(cluster.brokers[3].host, cluster.brokers[3].port) as client:
         yield client
 
 
@@ -44,7 +43,7 @@ def create(cluster: Cluster, name: str, *assignment: tuple[int, ...]) -> None:
 
 
 def alter(
-    client: RawClient, replicas: Sequence[int] | None, index: int = 0, name: str = "t"
+    client: WireClient, replicas: Sequence[int] | None, index: int = 0, name: str = "t"
 ) -> Any:
     wanted = {"partition_index": index, "replicas": None if replicas is None else list(replicas)}
     answer = client.ask(
@@ -62,7 +61,7 @@ def alter(
     return partition.error_code
 
 
-def listed(client: RawClient, topics: Any = None) -> dict[tuple[str, int], tuple[Any, ...]]:
+def listed(client: WireClient, topics: Any = None) -> dict[tuple[str, int], tuple[Any, ...]]:
     answer = client.ask("list_partition_reassignments", 0, timeout=1_000, topics=topics)
     assert answer.error_code is ErrorCode.none
     return {
@@ -73,12 +72,12 @@ def listed(client: RawClient, topics: Any = None) -> dict[tuple[str, int], tuple
 
 
 def produce(cluster: Cluster, times: int = 1, acks: int = 1) -> None:
-    with Wire(cluster, cluster.leader("t", 0)) as leader:
+    with connect(cluster, cluster.leader("t", 0)) as leader:
         for _ in range(times):
             assert only(leader.ask(leader.produce("t", acks=acks))).error_code is ErrorCode.none
 
 
-def test_replicas_move_with_their_records(cluster: Cluster, client: RawClient) -> None:
+def test_replicas_move_with_their_records(cluster: Cluster, client: WireClient) -> None:
     produce(cluster, 3)
     partition = cluster.partition("t", 0)
     epoch = partition.leader_epoch
@@ -95,7 +94,7 @@ def test_replicas_move_with_their_records(cluster: Cluster, client: RawClient) -
 
 
 def test_a_move_waits_until_the_new_replica_has_caught_up(
-    cluster: Cluster, client: RawClient
+    cluster: Cluster, client: WireClient
 ) -> None:
     partition = cluster.partition("t", 0)
     produce(cluster)
@@ -114,7 +113,7 @@ def test_a_move_waits_until_the_new_replica_has_caught_up(
     assert listed(client) == {}
 
 
-def test_a_move_can_be_cancelled(cluster: Cluster, client: RawClient) -> None:
+def test_a_move_can_be_cancelled(cluster: Cluster, client: WireClient) -> None:
     partition = cluster.partition("t", 0)
     cluster.stop_broker(3)
     assert alter(client, None) is ErrorCode.no_reassignment_in_progress
@@ -128,7 +127,7 @@ def test_a_move_can_be_cancelled(cluster: Cluster, client: RawClient) -> None:
 
 
 def test_a_move_that_is_asked_for_again_takes_the_new_goal(
-    cluster: Cluster, client: RawClient
+    cluster: Cluster, client: WireClient
 ) -> None:
     partition = cluster.partition("t", 0)
     cluster.stop_broker(3)
@@ -146,7 +145,7 @@ def test_a_move_that_is_asked_for_again_takes_the_new_goal(
 
 
 def test_a_move_is_not_cancelled_if_only_new_replicas_are_in_sync(
-    cluster: Cluster, client: RawClient
+    cluster: Cluster, client: WireClient
 ) -> None:
     partition = cluster.partition("t", 0)
     cluster.stop_broker(3)
@@ -160,7 +159,7 @@ def test_a_move_is_not_cancelled_if_only_new_replicas_are_in_sync(
     assert partition.replicas == (3, 4)
 
 
-def test_the_order_alone_can_be_changed(cluster: Cluster, client: RawClient) -> None:
+def test_the_order_alone_can_be_changed(cluster: Cluster, client: WireClient) -> None:
     partition = cluster.partition("t", 0)
     epoch = partition.leader_epoch
     assert alter(client, (2, 1)) is ErrorCode.none
@@ -169,7 +168,7 @@ def test_the_order_alone_can_be_changed(cluster: Cluster, client: RawClient) -> 
     assert cluster.elect("t", 0) == 2
 
 
-def test_replicas_can_become_more_and_fewer(cluster: Cluster, client: RawClient) -> None:
+def test_replicas_can_become_more_and_fewer(cluster: Cluster, client: WireClient) -> None:
     partition = cluster.partition("t", 0)
     epoch = partition.leader_epoch
     assert alter(client, (1, 2, 3, 4)) is ErrorCode.none
@@ -179,9 +178,11 @@ def test_replicas_can_become_more_and_fewer(cluster: Cluster, client: RawClient)
     assert (partition.replicas, partition.leader, partition.isr) == ((4,), 4, {4})
 
 
-def test_a_replica_comes_in_after_records_were_deleted(cluster: Cluster, client: RawClient) -> None:
+def test_a_replica_comes_in_after_records_were_deleted(
+    cluster: Cluster, client: WireClient
+) -> None:
     produce(cluster, 5)
-    with Wire(cluster, 1) as leader:
+    with connect(cluster, 1) as leader:
         leader.ask(leader.delete_records("t", 3))
     assert alter(client, (4, 3)) is ErrorCode.none
     partition = cluster.partition("t", 0)
@@ -189,7 +190,7 @@ def test_a_replica_comes_in_after_records_were_deleted(cluster: Cluster, client:
     assert (spans, partition.leader) == ({(3, 5)}, 4)
 
 
-def test_a_leader_stays_while_no_elections_are_held(cluster: Cluster, client: RawClient) -> None:
+def test_a_leader_stays_while_no_elections_are_held(cluster: Cluster, client: WireClient) -> None:
     partition = cluster.partition("t", 0)
     cluster.pause_elections()
     assert alter(client, (3, 4)) is ErrorCode.none
@@ -200,19 +201,19 @@ def test_a_leader_stays_while_no_elections_are_held(cluster: Cluster, client: Ra
 
 @pytest.mark.parametrize("replicas", [(), (1, 1), (1, 9), (-1,)])
 def test_replicas_that_cannot_be_are_refused(
-    cluster: Cluster, client: RawClient, replicas: tuple[int, ...]
+    cluster: Cluster, client: WireClient, replicas: tuple[int, ...]
 ) -> None:
     assert alter(client, replicas) is ErrorCode.invalid_replica_assignment
     assert cluster.partition("t", 0).replicas == (1, 2)
 
 
-def test_what_there_is_not_cannot_move(client: RawClient) -> None:
+def test_what_there_is_not_cannot_move(client: WireClient) -> None:
     assert alter(client, (1,), index=1) is ErrorCode.unknown_topic_or_partition
     assert alter(client, None, name="u") is ErrorCode.unknown_topic_or_partition
 
 
 def test_a_topic_can_be_deleted_in_the_middle_of_a_move(
-    cluster: Cluster, client: RawClient
+    cluster: Cluster, client: WireClient
 ) -> None:
     cluster.stop_broker(3)
     assert alter(client, (3, 4)) is ErrorCode.none

@@ -22,8 +22,8 @@ from sojourn.kafka.apis.answer_shapes import can_carry_error
 from tests.kafka.conformance import compare, real
 from tests.kafka.conformance.exchange import plain
 from tests.kafka.conformance.recording import Answer
-from tests.kafka.raw_client import RawClient
 from tests.kafka.test_scripted_faults import sample
+from tests.kafka.wire_client import WireClient
 
 KAFKA = "3.9.2"  # which still reads the oldest versions
 
@@ -62,8 +62,8 @@ def our_refusals() -> list[Asked]:
                 body = io.BytesIO()
                 entity_writer(schema)(body, request)
                 cluster.faults.answer(api, "POLICY_VIOLATION", times=1)
-                with RawClient(broker.host, broker.port) as client:
-                    client.send_entity(api, version, request)
+                with WireClient(broker.host, broker.port) as client:
+                    client.send(request)
                     answer = plain(client.receive())
                 asked.append(Asked(api, version, body.getvalue().hex(), answer))
     return asked

@@ -21,7 +21,7 @@ from sojourn.kafka.log.batch import Batch, single_batch
 from sojourn.kafka.log.log import Log
 from sojourn.kafka.partition import Partition
 from sojourn.kafka.refusal import Refused
-from tests.kafka.client import batch
+from tests.kafka.batches import batch
 
 BROKERS = (1, 2, 3)
 NO_LIMIT = 1 << 60

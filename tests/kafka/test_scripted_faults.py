@@ -20,8 +20,8 @@ from sojourn.errors import OutOfRange, WrongType
 from sojourn.kafka import Cluster
 from sojourn.kafka import wire as protocol
 from sojourn.kafka.apis.answer_shapes import can_carry_error
-from tests.kafka.client import Wire, batch, only, until
-from tests.kafka.raw_client import RawClient
+from tests.kafka.batches import batch
+from tests.kafka.wire_client import WireClient, connect, only, until
 
 READS = ("fetch", "metadata", "describe_topic_partitions")
 
@@ -102,8 +102,8 @@ def test_every_version_says_the_error_and_does_nothing(api: str, cluster: Cluste
     for version in range(low, high + 1):
         fault = cluster.faults.answer(api, "POLICY_VIOLATION", times=1)
         request = sample(load_request_schema(protocol.API_KEYS[api], version), topic_id)
-        with RawClient(broker.host, broker.port) as client:
-            client.send_entity(api, version, request)
+        with WireClient(broker.host, broker.port) as client:
+            client.send(request)
             found = errors_in(client.receive())
         assert ErrorCode.policy_violation in found, version
         assert set(found) <= {ErrorCode.policy_violation, ErrorCode.none}, version
@@ -121,7 +121,7 @@ def test_offsets_are_refused_for_a_group_or_for_a_partition(version: int, cluste
             "topics": [{"name": "orders", "partition_indexes": [0, 1]}],
         }
     ]
-    with RawClient(broker.host, broker.port) as client:
+    with WireClient(broker.host, broker.port) as client:
         cluster.faults.answer("OffsetFetch", "NOT_COORDINATOR", times=1)
         (group,) = client.ask("offset_fetch", version, groups=groups, require_stable=False).groups
         assert (group.error_code, group.topics) == (ErrorCode.not_coordinator, ())
@@ -143,7 +143,7 @@ def test_the_next_three_produces_to_a_partition_are_refused_and_the_others_are_n
     cluster: Cluster,
 ) -> None:
     fault = cluster.faults.answer("Produce", "NOT_LEADER", topic="orders", partition=0, times=3)
-    with Wire(cluster) as wire:
+    with connect(cluster) as wire:
         for _ in range(3):
             answer = wire.ask(wire.produce("orders", 0, 1))
             rows = {row.index: row for row in answer.responses[0].partition_responses}
@@ -161,7 +161,7 @@ def test_the_next_three_produces_to_a_partition_are_refused_and_the_others_are_n
 
 def test_what_was_handled_can_be_answered_with_an_error(cluster: Cluster) -> None:
     cluster.faults.answer("produce", "REQUEST_TIMED_OUT", handled=True)
-    with Wire(cluster) as wire:
+    with connect(cluster) as wire:
         row = only(wire.ask(wire.produce("orders")))
     assert row.error_code is ErrorCode.request_timed_out
     assert cluster.partition("orders", 0).end_offset == 1
@@ -170,7 +170,7 @@ def test_what_was_handled_can_be_answered_with_an_error(cluster: Cluster) -> Non
 def test_of_two_errors_for_a_partition_the_first_is_said(cluster: Cluster) -> None:
     cluster.faults.answer("produce", "NOT_LEADER", topic="orders", partition=0)
     cluster.faults.answer("produce", "KAFKA_STORAGE_ERROR", topic="orders")
-    with Wire(cluster) as wire:
+    with connect(cluster) as wire:
         (topic,) = wire.ask(wire.produce("orders", 0, 1)).responses
     assert {row.index: row.error_code for row in topic.partition_responses} == {
         0: ErrorCode.not_leader_or_follower,
@@ -180,7 +180,7 @@ def test_of_two_errors_for_a_partition_the_first_is_said(cluster: Cluster) -> No
 
 def test_a_produce_without_answer_that_is_refused_loses_its_connection(cluster: Cluster) -> None:
     cluster.faults.answer("produce", "NOT_LEADER")
-    with Wire(cluster) as wire:
+    with connect(cluster) as wire:
         wire.send(wire.produce("orders", acks=0))
         assert wire.is_closed
 
@@ -195,7 +195,7 @@ def test_a_fetch_that_waits_is_refused_at_once_also_in_a_session(cluster: Cluste
         "max_bytes": 1000,
     }
     fetch |= {"max_bytes": 1000, "isolation_level": 0, "forgotten_topics_data": [], "rack_id": ""}
-    with RawClient(broker.host, broker.port) as client:
+    with WireClient(broker.host, broker.port) as client:
         cluster.append("orders", [b"one"])
         topics = [{"topic": "orders", "partitions": partitions}]
         first = client.ask("fetch", 11, session_id=0, session_epoch=0, topics=topics, **fetch)
@@ -227,7 +227,7 @@ def test_only_this_client_and_this_broker_are_struck() -> None:
         codes = {}
         for broker in cluster.brokers:
             for name in ("me", "you"):
-                with RawClient(broker.host, broker.port, name) as client:
+                with WireClient(broker.host, broker.port, name) as client:
                     codes[broker.id, name] = client.ask("list_groups", 0).error_code
         assert codes.pop((2, "me")) is ErrorCode.not_coordinator
         assert set(codes.values()) == {ErrorCode.none}
@@ -238,7 +238,7 @@ def test_a_seed_strikes_the_same_requests_again(cluster: Cluster) -> None:
     def struck(seed: int | None) -> list[bool]:
         with cluster.faults.answer("heartbeat", 25, probability=0.5, seed=seed) as fault:
             broker = cluster.brokers[0]
-            with RawClient(broker.host, broker.port) as client:
+            with WireClient(broker.host, broker.port) as client:
                 hits = []
                 for _ in range(40):
                     before = fault.hits
@@ -262,7 +262,7 @@ def test_metadata_of_a_topic_is_refused_and_the_brokers_are_told(cluster: Cluste
             "include_cluster_authorized_operations": False,
         }
         for topics in ([{"name": "orders", "topic_id": None}], None if version else []):
-            with RawClient(broker.host, broker.port) as client:
+            with WireClient(broker.host, broker.port) as client:
                 answer = client.ask("metadata", version, topics=topics, **more)
             codes = {topic.name: topic.error_code for topic in answer.topics}
             assert codes["orders"] is ErrorCode.leader_not_available
@@ -278,7 +278,7 @@ def test_a_delay_is_on_the_clusters_clock_and_over_before_advance_returns(
 ) -> None:
     clock = cluster.clock
     fault = cluster.faults.delay("produce", ms=800)
-    with Wire(cluster) as wire:
+    with connect(cluster) as wire:
         wire.send(wire.produce("orders"))
         until(lambda: fault.hits == 1)
         clock.advance(799)
@@ -291,7 +291,7 @@ def test_a_delay_is_on_the_clusters_clock_and_over_before_advance_returns(
 def test_delays_add_up(cluster: Cluster) -> None:
     cluster.faults.delay(ms=300)
     fault = cluster.faults.delay("produce", ms=500)
-    with Wire(cluster) as wire:
+    with connect(cluster) as wire:
         wire.send(wire.produce("orders"))
         until(lambda: fault.hits == 1)
         cluster.clock.advance(799)
@@ -302,7 +302,7 @@ def test_delays_add_up(cluster: Cluster) -> None:
 
 def test_a_late_answer_is_of_what_was_done_at_once(cluster: Cluster) -> None:
     cluster.faults.delay("produce", ms=800, answer=True)
-    with Wire(cluster) as wire:
+    with connect(cluster) as wire:
         wire.send(wire.produce("orders"))
         until(lambda: cluster.partition("orders", 0).end_offset == 1)
         wire.sock.settimeout(0.02)
@@ -316,7 +316,7 @@ def test_a_late_answer_is_of_what_was_done_at_once(cluster: Cluster) -> None:
 def test_a_delayed_request_goes_with_its_client(cluster: Cluster) -> None:
     before = len(cluster.timer)
     fault = cluster.faults.delay("produce", ms=800)
-    with Wire(cluster) as wire:
+    with connect(cluster) as wire:
         wire.send(wire.produce("orders"))
         until(lambda: fault.hits == 1)
         assert len(cluster.timer) == before + 1
@@ -327,7 +327,7 @@ def test_a_delayed_request_goes_with_its_client(cluster: Cluster) -> None:
 
 def test_a_delayed_request_of_a_broker_that_stops_is_never_handled(cluster: Cluster) -> None:
     fault = cluster.faults.delay("produce", ms=800)
-    with Wire(cluster) as wire:
+    with connect(cluster) as wire:
         wire.send(wire.produce("orders"))
         until(lambda: fault.hits == 1)
         cluster.stop_broker(1)
@@ -337,25 +337,20 @@ def test_a_delayed_request_of_a_broker_that_stops_is_never_handled(cluster: Clus
     assert cluster.partition("orders", 0).end_offset == 0
 
 
-def test_a_dropped_request_is_not_handled(cluster: Cluster) -> None:
-    cluster.faults.drop("produce", times=1)
-    with Wire(cluster) as wire:
+@pytest.mark.parametrize(("verb", "appended"), [("drop", 0), ("lose", 1)])
+def test_a_dropped_request_is_not_handled_and_a_lost_answer_is_of_one_that_was(
+    cluster: Cluster, verb: str, appended: int
+) -> None:
+    getattr(cluster.faults, verb)("produce", times=1)
+    with connect(cluster) as wire:
         wire.send(wire.produce("orders"))
         assert wire.is_closed
-    assert cluster.partition("orders", 0).end_offset == 0
-
-
-def test_a_lost_answer_is_of_what_was_done(cluster: Cluster) -> None:
-    cluster.faults.lose("produce", times=1)
-    with Wire(cluster) as wire:
-        wire.send(wire.produce("orders"))
-        assert wire.is_closed
-    assert cluster.partition("orders", 0).end_offset == 1
+    assert cluster.partition("orders", 0).end_offset == appended
 
 
 def test_a_lost_answer_may_leave_the_client_waiting(cluster: Cluster) -> None:
     cluster.faults.lose("produce", hang=True)
-    with Wire(cluster) as wire:
+    with connect(cluster) as wire:
         wire.send(wire.produce("orders"))
         until(lambda: cluster.partition("orders", 0).end_offset == 1)
         wire.sock.settimeout(0.02)
@@ -371,7 +366,7 @@ def test_the_answer_of_a_produce_that_waited_is_lost_too() -> None:
         leader = cluster.leader("t", 0)
         cluster.pause_follower(3 - leader, "t", 0)
         cluster.faults.lose("produce")
-        with Wire(cluster, leader) as wire:
+        with connect(cluster, leader) as wire:
             wire.send(wire.produce("t"))
             until(lambda: cluster.purgatories.produce.watched == 1)
             cluster.resume(3 - leader, "t", 0)
@@ -435,7 +430,7 @@ def test_batches_of_two_partitions_are_told_apart_by_their_rows(cluster: Cluster
         {"name": name, "partition_data": [{"index": 0, "records": batch(b"x")}]}
         for name in ("orders", "bills")
     ]
-    with RawClient(broker.host, broker.port) as client:
+    with WireClient(broker.host, broker.port) as client:
         answer = client.ask(
             "produce", 9, transactional_id=None, acks=1, timeout=1_000, topic_data=topics
         )

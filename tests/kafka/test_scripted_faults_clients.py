@@ -18,7 +18,7 @@ import confluent_kafka
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
 from sojourn.kafka.faults import Faults
-from tests.kafka.clients import AIOKAFKA, EACH, KAFKA_PYTHON_WARNS, Client, quiet
+from tests.kafka.client_libraries import AIOKAFKA, EACH, KAFKA_PYTHON_WARNS, ClientLibrary, quiet
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 
@@ -53,7 +53,7 @@ class Producing:
 @pytest.mark.kafka_cluster(brokers=1)
 @pytest.mark.parametrize("client", EACH)
 def test_three_refusals_are_retried_and_the_record_is_there_once(
-    client: Client, orders: Cluster
+    client: ClientLibrary, orders: Cluster
 ) -> None:
     fault = orders.faults.answer("Produce", "NOT_LEADER", topic="orders", partition=0, times=3)
     client.or_skip().produce(orders.bootstrap_servers, "orders", [b"one"], "none")
@@ -63,7 +63,7 @@ def test_three_refusals_are_retried_and_the_record_is_there_once(
 
 @pytest.mark.kafka_cluster(brokers=1)
 @pytest.mark.parametrize("client", EACH)
-def test_a_fetch_that_is_refused_is_retried(client: Client, orders: Cluster) -> None:
+def test_a_fetch_that_is_refused_is_retried(client: ClientLibrary, orders: Cluster) -> None:
     orders.append("orders", [b"one", b"two"])
     fault = orders.faults.answer("fetch", "NOT_LEADER_OR_FOLLOWER", topic="orders", times=1)
     assert client.or_skip().consume(orders.bootstrap_servers, "orders", 2) == [b"one", b"two"]
@@ -81,7 +81,7 @@ def test_an_error_that_no_retry_can_mend_reaches_the_application(orders: Cluster
 @pytest.mark.kafka_cluster(brokers=1)
 @pytest.mark.parametrize("client", EACH)
 def test_a_dropped_request_is_sent_again_and_the_record_is_there_once(
-    client: Client, orders: Cluster
+    client: ClientLibrary, orders: Cluster
 ) -> None:
     fault = orders.faults.drop("produce", times=1)
     client.or_skip().produce(orders.bootstrap_servers, "orders", [b"one"], "none")

@@ -21,9 +21,8 @@ from sojourn import ManualClock
 from sojourn.errors import OutOfRange, WrongType
 from sojourn.kafka import Cluster
 from sojourn.kafka.security.sasl import MECHANISMS
-from tests.kafka.client import until
-from tests.kafka.clients import KAFKA_PYTHON_WARNS, quiet
-from tests.kafka.raw_client import RawClient
+from tests.kafka.client_libraries import KAFKA_PYTHON_WARNS, quiet
+from tests.kafka.wire_client import WireClient, until
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 
@@ -258,8 +257,8 @@ def test_a_client_that_goes_takes_its_request_with_it_over_tls_too() -> None:
         broker = cluster.brokers[0]
         before = len(cluster.timer)
         context = ssl.create_default_context(cafile=cluster.ca_file)
-        with RawClient(broker.host, broker.port) as client:
-            client._socket = context.wrap_socket(client._socket, server_hostname=broker.host)
+        with WireClient(broker.host, broker.port) as client:
+            client.sock = context.wrap_socket(client.sock, server_hostname=broker.host)
             client.send("list_groups", 0)
             until(lambda: fault.hits == 1)
             assert len(cluster.timer) == before + 1
@@ -273,7 +272,7 @@ def test_a_client_without_tls_is_told_apart_in_the_log(caplog: pytest.LogCapture
     with Way("SSL").cluster() as cluster, caplog.at_level(logging.WARNING, "sojourn"):
         broker = cluster.brokers[0]
         with (
-            RawClient(broker.host, broker.port) as client,
+            WireClient(broker.host, broker.port) as client,
             pytest.raises((ConnectionError, AssertionError, KeyError, IndexError)),
         ):
             client.ask("api_versions", 0)
@@ -284,7 +283,7 @@ def test_a_client_without_sasl_is_told_what_to_use(caplog: pytest.LogCaptureFixt
     way = Way("SASL_PLAINTEXT", "PLAIN")
     with way.cluster() as cluster, caplog.at_level(logging.WARNING, "sojourn"):
         broker = cluster.brokers[0]
-        with RawClient(broker.host, broker.port) as client:
+        with WireClient(broker.host, broker.port) as client:
             assert client.ask("api_versions", 0).error_code is ErrorCode.none
             with pytest.raises(ConnectionError):
                 client.ask("list_groups", 0)
@@ -302,28 +301,21 @@ def test_a_client_with_sasl_is_told_on_a_plain_port(caplog: pytest.LogCaptureFix
 
 
 @contextlib.contextmanager
-def sasl(**config: Any) -> Iterator[tuple[Cluster, RawClient]]:
+def sasl(**config: Any) -> Iterator[tuple[Cluster, WireClient]]:
     way = Way("SASL_PLAINTEXT", "PLAIN")
     with way.cluster(clock=ManualClock(), config=config) as cluster:
         assert cluster.users is not None
         cluster.users["bob"] = "b"
         broker = cluster.brokers[0]
-        with RawClient(broker.host, broker.port) as client:
+        with WireClient(broker.host, broker.port) as client:
             yield cluster, client
 
 
-def log_in(client: RawClient, token: bytes = b"\0bob\0b", mechanism: str = "PLAIN") -> Any:
+def log_in(client: WireClient, token: bytes = b"\0bob\0b", mechanism: str = "PLAIN") -> Any:
     answer = client.ask("sasl_handshake", 1, mechanism=mechanism)
     assert answer.error_code is ErrorCode.none
     assert answer.mechanisms == MECHANISMS
     return client.ask("sasl_authenticate", 2, auth_bytes=token)
-
-
-def is_closed(client: RawClient) -> bool:
-    try:
-        return client._socket.recv(1) == b""
-    except ConnectionError:
-        return True
 
 
 def test_a_session_is_without_end_unless_it_is_bounded() -> None:
@@ -346,7 +338,7 @@ def test_a_session_ends_on_the_clusters_clock() -> None:
         assert client.ask("list_groups", 0).error_code is ErrorCode.none
         cluster.clock.advance(1)
         client.send("list_groups", 0)
-        assert is_closed(client)
+        assert client.is_closed
 
 
 def test_a_session_goes_on_if_the_client_logs_in_again() -> None:
@@ -376,7 +368,7 @@ def test_logging_in_again_as_another_fails(token: bytes, reason: str) -> None:
         answer = log_in(client, token)
         assert answer.error_code is ErrorCode.sasl_authentication_failed
         assert answer.error_message == reason
-        assert is_closed(client)
+        assert client.is_closed
 
 
 def test_logging_in_again_by_another_mechanism_ends_the_connection() -> None:
@@ -419,7 +411,7 @@ def test_a_token_that_proves_nothing_is_refused(mechanism: str, token: bytes, re
         answer = log_in(client, token, mechanism)
         assert answer.error_code is ErrorCode.sasl_authentication_failed
         assert reason in answer.error_message
-        assert is_closed(client)
+        assert client.is_closed
 
 
 @pytest.mark.parametrize(
@@ -440,27 +432,27 @@ def test_a_proof_that_proves_nothing_is_refused(token: bytes) -> None:
         token = token.replace(b"NONCE", first.split(b",")[0])
         answer = client.ask("sasl_authenticate", 2, auth_bytes=token)
         assert answer.error_code is ErrorCode.sasl_authentication_failed
-        assert is_closed(client)
+        assert client.is_closed
 
 
 def test_a_request_in_the_middle_of_it_is_answered_with_its_state() -> None:
     with sasl() as (_, client):
         client.ask("sasl_handshake", 1, mechanism="PLAIN")
         assert client.ask("list_groups", 0).error_code is ErrorCode.illegal_sasl_state
-        assert is_closed(client)
+        assert client.is_closed
 
 
 def test_tokens_come_as_they_are_after_a_handshake_of_version_0() -> None:
     with sasl() as (_, client):
         client.ask("sasl_handshake", 0, mechanism="PLAIN")
         token = b"\0bob\0b"
-        client._socket.sendall(len(token).to_bytes(4, "big") + token)
-        assert client._exactly(4) == bytes(4)
+        client.sock.sendall(len(token).to_bytes(4, "big") + token)
+        assert client.read(4) == bytes(4)
         assert client.ask("list_groups", 0).error_code is ErrorCode.none
     with sasl() as (_, client):
         client.ask("sasl_handshake", 0, mechanism="PLAIN")
-        client._socket.sendall(b"\0\0\0\1x")
-        assert is_closed(client)
+        client.sock.sendall(b"\0\0\0\1x")
+        assert client.is_closed
 
 
 # What cannot be.

@@ -22,8 +22,7 @@ from sojourn import ManualClock
 from sojourn.errors import Closed, SojournError
 from sojourn.kafka import Cluster
 from sojourn.kafka.control import Control
-from tests.kafka.client import Wire
-from tests.kafka.raw_client import RawClient
+from tests.kafka.wire_client import WireClient, connect
 
 BROKERS = 3
 PATIENCE_S = 60.0
@@ -114,7 +113,7 @@ class Commotion:
     def _ask(self, rng: random.Random) -> None:
         """A client that produces and fetches, and does not wait for long."""
         broker_id = rng.randint(1, BROKERS)
-        with Wire(self.cluster, broker_id) as wire:
+        with connect(self.cluster, broker_id) as wire:
             wire.sock.settimeout(0.05)
             for _ in range(rng.randint(1, 5)):
                 wire.send(wire.produce("t", 0, 1, timeout_ms=20))
@@ -123,8 +122,8 @@ class Commotion:
             if rng.random() < 0.5:
                 wire.receive()
         broker = self.cluster.broker(broker_id)
-        with RawClient(broker.host, broker.port) as client:
-            client._socket.settimeout(0.05)
+        with WireClient(broker.host, broker.port) as client:
+            client.sock.settimeout(0.05)
             client.ask("list_groups", 0)
 
     def _control(self, rng: random.Random) -> None:
@@ -232,4 +231,4 @@ def test_a_door_that_is_closed_stays_closed_whoever_opens_it() -> None:
         door.close()
         door.open()
         with pytest.raises(ConnectionError):
-            Wire(cluster)
+            connect(cluster)

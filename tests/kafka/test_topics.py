@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from kio.schema.errors import ErrorCode
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
 from sojourn.kafka.topic import spread
-from tests.kafka.client import Wire, batch, duration, only
+from tests.kafka import requests
+from tests.kafka.batches import batch
+from tests.kafka.wire_client import WireClient, build_request, connect, only
 
 
 @pytest.fixture
@@ -25,8 +28,8 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def wire(cluster: Cluster) -> Iterator[Wire]:
-    with Wire(cluster) as wire:
+def wire(cluster: Cluster) -> Iterator[WireClient]:
+    with connect(cluster) as wire:
         yield wire
 
 
@@ -34,14 +37,14 @@ def wire(cluster: Cluster) -> Iterator[Wire]:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ü", "x" * 250, "a/b"])
-def test_a_bad_name_is_refused(wire: Wire, name: str) -> None:
+def test_a_bad_name_is_refused(wire: WireClient, name: str) -> None:
     result = only(wire.ask(wire.create_topics(name)))
     assert result.error_code is ErrorCode.invalid_topic_exception
     assert result.error_message
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249])
-def test_a_good_name_is_taken(cluster: Cluster, wire: Wire, name: str) -> None:
+def test_a_good_name_is_taken(cluster: Cluster, wire: WireClient, name: str) -> None:
     assert only(wire.ask(wire.create_topics(name))).error_code is ErrorCode.none
     assert name in cluster.controller.topics
 
@@ -61,7 +64,7 @@ def test_a_good_name_is_taken(cluster: Cluster, wire: Wire, name: str) -> None:
     ],
 )
 def test_a_topic_that_cannot_be_is_refused_with_its_reason(
-    cluster: Cluster, wire: Wire, options: dict[str, Any], code: ErrorCode
+    cluster: Cluster, wire: WireClient, options: dict[str, Any], code: ErrorCode
 ) -> None:
     result = only(wire.ask(wire.create_topics("t", **options)))
     assert result.error_code is code
@@ -80,12 +83,14 @@ def test_a_topic_that_cannot_be_is_refused_with_its_reason(
         {0: (1,), 2: (2,)},
     ],
 )
-def test_a_bad_assignment_is_refused(wire: Wire, assignments: dict[int, tuple[int, ...]]) -> None:
+def test_a_bad_assignment_is_refused(
+    wire: WireClient, assignments: dict[int, tuple[int, ...]]
+) -> None:
     request = wire.create_topics("t", partitions=-1, replication_factor=-1, assignments=assignments)
     assert only(wire.ask(request)).error_code is ErrorCode.invalid_replica_assignment
 
 
-def test_an_assignment_is_followed(cluster: Cluster, wire: Wire) -> None:
+def test_an_assignment_is_followed(cluster: Cluster, wire: WireClient) -> None:
     request = wire.create_topics(
         "t", partitions=-1, replication_factor=-1, assignments={0: (3, 1), 1: (2, 3)}
     )
@@ -96,12 +101,15 @@ def test_an_assignment_is_followed(cluster: Cluster, wire: Wire) -> None:
 
 def test_counts_left_out_are_the_clusters_own() -> None:
     config = {"num.partitions": 5, "default.replication.factor": 2}
-    with Cluster(brokers=2, clock=ManualClock(), config=config) as cluster, Wire(cluster) as wire:
+    with (
+        Cluster(brokers=2, clock=ManualClock(), config=config) as cluster,
+        connect(cluster) as wire,
+    ):
         result = only(wire.ask(wire.create_topics("t", partitions=-1, replication_factor=-1)))
         assert (result.num_partitions, result.replication_factor) == (5, 2)
 
 
-def test_each_topic_has_its_own_result(cluster: Cluster, wire: Wire) -> None:
+def test_each_topic_has_its_own_result(cluster: Cluster, wire: WireClient) -> None:
     cluster.create_topic("there")
     request = wire.create_topics("new", "there", "bad name", "twice", "twice")
     codes = {result.name: result.error_code for result in wire.ask(request).topics}
@@ -113,7 +121,9 @@ def test_each_topic_has_its_own_result(cluster: Cluster, wire: Wire) -> None:
     }
 
 
-def test_names_that_a_metric_could_not_tell_apart_collide(cluster: Cluster, wire: Wire) -> None:
+def test_names_that_a_metric_could_not_tell_apart_collide(
+    cluster: Cluster, wire: WireClient
+) -> None:
     cluster.create_topic("a.b")
     assert only(wire.ask(wire.create_topics("a_b"))).error_code is ErrorCode.invalid_topic_exception
 
@@ -129,29 +139,17 @@ def test_replicas_are_spread_evenly() -> None:
     assert spread([7], 2, 1, start=5) == [(7,), (7,)]
 
 
-def test_a_topic_comes_into_being_when_asked_about(cluster: Cluster, wire: Wire) -> None:
-    m = wire.module(3, 9)
-    ask = m.MetadataRequest(
-        topics=(m.MetadataRequestTopic(name="fresh"),),
-        allow_auto_topic_creation=True,
-        include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
-    )
-    (first,) = wire.ask(ask).topics
+def test_a_topic_comes_into_being_when_asked_about(cluster: Cluster, wire: WireClient) -> None:
+    fresh = {"topics": [{"name": "fresh"}], "allow_auto_topic_creation": True}
+    (first,) = wire.ask("metadata", 9, **fresh).topics
     assert first.error_code is ErrorCode.unknown_topic_or_partition  # it comes after the answer
-    (topic,) = wire.ask(ask).topics
+    (topic,) = wire.ask("metadata", 9, **fresh).topics
     assert (topic.error_code, len(topic.partitions)) == (ErrorCode.none, 1)
 
 
-def test_a_topic_is_not_made_when_it_may_not_be(wire: Wire) -> None:
-    m = wire.module(3, 9)
-    ask = m.MetadataRequest(
-        topics=(m.MetadataRequestTopic(name="fresh"),),
-        allow_auto_topic_creation=False,
-        include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
-    )
-    (topic,) = wire.ask(ask).topics
+def test_a_topic_is_not_made_when_it_may_not_be(wire: WireClient) -> None:
+    fresh = {"topics": [{"name": "fresh"}], "allow_auto_topic_creation": False}
+    (topic,) = wire.ask("metadata", 9, **fresh).topics
     assert topic.error_code is ErrorCode.unknown_topic_or_partition
 
 
@@ -161,12 +159,12 @@ def test_a_topic_is_not_made_when_it_may_not_be(wire: Wire) -> None:
 def test_the_quota_on_partitions_throttles_and_lets_in_again() -> None:
     config = {"sojourn.partition.mutations.per.second": 1}
     clock = ManualClock()
-    with Cluster(clock=clock, config=config) as cluster, Wire(cluster) as wire:
+    with Cluster(clock=clock, config=config) as cluster, connect(cluster) as wire:
         first = wire.ask(wire.create_topics("a", partitions=20))  # 11 s' worth, and 9 more
         assert only(first).error_code is ErrorCode.none
         second = wire.ask(wire.create_topics("b"))
         assert only(second).error_code is ErrorCode.throttling_quota_exceeded
-        assert second.throttle_time == duration(9_000)
+        assert second.throttle_time == timedelta(milliseconds=9_000)
         assert "b" not in cluster.controller.topics
         clock.advance(8_999)
         third = wire.ask(wire.create_topics("b"))
@@ -179,7 +177,7 @@ def test_the_quota_throttles_some_topics_and_lets_others_in() -> None:
     config = {"sojourn.partition.mutations.per.second": 1}
     with (
         Cluster(clock=ManualClock(), config=config) as cluster,
-        Wire(cluster) as wire,
+        connect(cluster) as wire,
     ):
         response = wire.ask(wire.create_topics("a", "b", "c", partitions=12))
         assert [result.error_code for result in response.topics] == [
@@ -190,13 +188,13 @@ def test_the_quota_throttles_some_topics_and_lets_others_in() -> None:
         # A client too old to know of the quota is asked to wait, not refused.
         old = wire.ask(wire.create_topics("d", partitions=1, version=5))
         assert only(old).error_code is ErrorCode.none
-        assert old.throttle_time > duration(0)
+        assert old.throttle_time > timedelta(milliseconds=0)
 
 
 # Partitions and deletion.
 
 
-def test_partitions_can_only_become_more(cluster: Cluster, wire: Wire) -> None:
+def test_partitions_can_only_become_more(cluster: Cluster, wire: WireClient) -> None:
     cluster.create_topic("t", partitions=2, replication_factor=2)
     assert only(wire.ask(wire.create_partitions("t", 2))).error_code is ErrorCode.invalid_partitions
     assert only(wire.ask(wire.create_partitions("t", 5))).error_code is ErrorCode.none
@@ -207,17 +205,12 @@ def test_partitions_can_only_become_more(cluster: Cluster, wire: Wire) -> None:
     assert unknown.error_code is ErrorCode.unknown_topic_or_partition
 
 
-def test_a_deleted_topic_is_gone_and_its_name_is_free(cluster: Cluster, wire: Wire) -> None:
+def test_a_deleted_topic_is_gone_and_its_name_is_free(cluster: Cluster, wire: WireClient) -> None:
     first = cluster.create_topic("t", replication_factor=3)
     wire.ask(wire.produce("t"))
-    m = wire.module(20, 5)
-    (result,) = wire.ask(
-        m.DeleteTopicsRequest(topic_names=("t",), timeout=duration(1_000))
-    ).responses
+    (result,) = wire.ask("delete_topics", 5, topic_names=["t"], timeout=1_000).responses
     assert result.error_code is ErrorCode.none
-    (result,) = wire.ask(
-        m.DeleteTopicsRequest(topic_names=("t",), timeout=duration(1_000))
-    ).responses
+    (result,) = wire.ask("delete_topics", 5, topic_names=["t"], timeout=1_000).responses
     assert result.error_code is ErrorCode.unknown_topic_or_partition
     assert cluster.purgatories.fetch.watched == 0  # its followers have nothing to follow
     second = cluster.create_topic("t")
@@ -225,59 +218,41 @@ def test_a_deleted_topic_is_gone_and_its_name_is_free(cluster: Cluster, wire: Wi
     assert cluster.partition("t", 0).end_offset == 0
 
 
-def test_a_topic_can_be_deleted_by_its_id(cluster: Cluster, wire: Wire) -> None:
+def test_a_topic_can_be_deleted_by_its_id(cluster: Cluster, wire: WireClient) -> None:
     topic = cluster.create_topic("t")
-    m = wire.module(20, 6)
-    request = m.DeleteTopicsRequest(
-        topics=(m.DeleteTopicState(name=None, topic_id=topic.id),), timeout=duration(1_000)
-    )
-    (result,) = wire.ask(request).responses
+    topics = [{"name": None, "topic_id": topic.id}]
+    (result,) = wire.ask("delete_topics", 6, topics=topics, timeout=1_000).responses
     assert (result.error_code, result.name) == (ErrorCode.none, "t")
-    (result,) = wire.ask(request).responses
+    (result,) = wire.ask("delete_topics", 6, topics=topics, timeout=1_000).responses
     assert result.error_code is ErrorCode.unknown_topic_id
 
 
 # Settings.
 
 
-def describe(wire: Wire, kind: int, name: str, *keys: str, documentation: bool = False) -> Any:
-    m = wire.module(32, 4)
-    (result,) = wire.ask(
-        m.DescribeConfigsRequest(
-            resources=(
-                m.DescribeConfigsResource(
-                    resource_type=kind, resource_name=name, configuration_keys=keys or None
-                ),
-            ),
-            include_synonyms=True,
-            include_documentation=documentation,
-        )
-    ).results
+def describe(
+    wire: WireClient, kind: int, name: str, *keys: str, documentation: bool = False
+) -> Any:
+    asked = {"resource_type": kind, "resource_name": name, "configuration_keys": keys or None}
+    options = {"include_synonyms": True, "include_documentation": documentation}
+    (result,) = wire.ask("describe_configs", 4, resources=[asked], **options).results
     return result
 
 
-def alter(wire: Wire, name: str, *changes: tuple[str, int, str | None], kind: int = 2) -> ErrorCode:
-    m = wire.module(44, 1)
-    (response,) = wire.ask(
-        m.IncrementalAlterConfigsRequest(
-            resources=(
-                m.AlterConfigsResource(
-                    resource_type=kind,
-                    resource_name=name,
-                    configs=tuple(
-                        m.AlterableConfig(name=key, config_operation=operation, value=value)
-                        for key, operation, value in changes
-                    ),
-                ),
-            ),
-            validate_only=False,
-        )
-    ).responses
+def alter(
+    wire: WireClient, name: str, *changes: tuple[str, int, str | None], kind: int = 2
+) -> ErrorCode:
+    configs = [
+        {"name": key, "config_operation": operation, "value": value}
+        for key, operation, value in changes
+    ]
+    resource = {"resource_type": kind, "resource_name": name, "configs": configs}
+    (response,) = wire.ask("incremental_alter_configs", 1, resources=[resource]).responses
     code: ErrorCode = response.error_code
     return code
 
 
-def test_settings_are_listed_with_where_they_come_from(cluster: Cluster, wire: Wire) -> None:
+def test_settings_are_listed_with_where_they_come_from(cluster: Cluster, wire: WireClient) -> None:
     cluster.create_topic("t", config={"retention.ms": 1_000})
     by_name = {entry.name: entry for entry in describe(wire, 2, "t").configs}
     assert (by_name["retention.ms"].value, by_name["retention.ms"].config_source) == ("1000", 1)
@@ -293,7 +268,7 @@ def test_settings_are_listed_with_where_they_come_from(cluster: Cluster, wire: W
 
 
 def test_a_setting_is_documented_with_whether_it_has_an_effect_here(
-    cluster: Cluster, wire: Wire
+    cluster: Cluster, wire: WireClient
 ) -> None:
     cluster.create_topic("t")
     assert {entry.documentation for entry in describe(wire, 2, "t").configs} == {None}
@@ -308,7 +283,7 @@ def test_a_setting_is_documented_with_whether_it_has_an_effect_here(
         assert texts[name] == "Checked and described; has no effect on this cluster."
 
 
-def test_settings_change_one_by_one(cluster: Cluster, wire: Wire) -> None:
+def test_settings_change_one_by_one(cluster: Cluster, wire: WireClient) -> None:
     topic = cluster.create_topic("t", config={"retention.ms": 1_000})
     done = alter(wire, "t", ("retention.ms", 1, None), ("cleanup.policy", 2, "compact"))
     assert done is ErrorCode.none
@@ -322,26 +297,16 @@ def test_settings_change_one_by_one(cluster: Cluster, wire: Wire) -> None:
     assert alter(wire, "1", ("num.partitions", 0, "3"), kind=4) is ErrorCode.invalid_request
 
 
-def test_settings_altered_the_old_way_replace_all(cluster: Cluster, wire: Wire) -> None:
+def test_settings_altered_the_old_way_replace_all(cluster: Cluster, wire: WireClient) -> None:
     topic = cluster.create_topic("t", config={"retention.ms": 1_000})
-    m = wire.module(33, 2)
-    (response,) = wire.ask(
-        m.AlterConfigsRequest(
-            resources=(
-                m.AlterConfigsResource(
-                    resource_type=2,
-                    resource_name="t",
-                    configs=(m.AlterableConfig(name="segment.ms", value="5"),),
-                ),
-            ),
-            validate_only=False,
-        )
-    ).responses
+    configs = [{"name": "segment.ms", "value": "5"}]
+    resource = {"resource_type": 2, "resource_name": "t", "configs": configs}
+    (response,) = wire.ask("alter_configs", 2, resources=[resource]).responses
     assert response.error_code is ErrorCode.none
     assert topic.settings.own == {"segment.ms": "5"}
 
 
-def test_a_lower_minimum_in_sync_takes_effect_at_once(cluster: Cluster, wire: Wire) -> None:
+def test_a_lower_minimum_in_sync_takes_effect_at_once(cluster: Cluster, wire: WireClient) -> None:
     cluster.create_topic("t", replication_factor=3, config={"min.insync.replicas": 3})
     cluster.move_leader("t", 0, 1)
     cluster.stop_broker(3)
@@ -350,10 +315,10 @@ def test_a_lower_minimum_in_sync_takes_effect_at_once(cluster: Cluster, wire: Wi
     assert only(wire.ask(wire.produce("t"))).error_code is ErrorCode.none
 
 
-def test_times_of_append_are_the_clusters(cluster: Cluster, wire: Wire) -> None:
+def test_times_of_append_are_the_clusters(cluster: Cluster, wire: WireClient) -> None:
     cluster.create_topic("t", config={"message.timestamp.type": "LogAppendTime"})
     cluster.clock.advance(3_600_000)
-    with Wire(cluster, cluster.leader("t", 0)) as wire:
+    with connect(cluster, cluster.leader("t", 0)) as wire:
         result = only(wire.ask(wire.produce("t")))
         append_ms = round(result.log_append_time.timestamp() * 1000)
         assert append_ms == cluster.wall_ms() > time.time() * 1000 + 3_000_000
@@ -364,35 +329,19 @@ def test_times_of_append_are_the_clusters(cluster: Cluster, wire: Wire) -> None:
 # Offsets.
 
 
-def listed(wire: Wire, timestamp: int, leader_epoch: int = -1) -> Any:
-    m = wire.module(2, 7)
+def listed(wire: WireClient, timestamp: int, leader_epoch: int = -1) -> Any:
     return only(
         wire.ask(
-            m.ListOffsetsRequest(
-                replica_id=-1,
-                isolation_level=0,
-                topics=(
-                    m.ListOffsetsTopic(
-                        name="t",
-                        partitions=(
-                            m.ListOffsetsPartition(
-                                partition_index=0,
-                                timestamp=timestamp,
-                                current_leader_epoch=leader_epoch,
-                            ),
-                        ),
-                    ),
-                ),
-            )
+            "list_offsets", 7, **requests.list_offsets("t", timestamp, leader_epoch=leader_epoch)
         )
     )
 
 
 @pytest.fixture
-def timed(cluster: Cluster) -> Iterator[Wire]:
+def timed(cluster: Cluster) -> Iterator[WireClient]:
     """Offsets 0-2 of times 1000, 1010, 1020; 3-5 of 2000, 2010, 2020."""
     cluster.create_topic("t")
-    with Wire(cluster, cluster.leader("t", 0)) as wire:
+    with connect(cluster, cluster.leader("t", 0)) as wire:
         for start_ms in (1_000, 2_000):
             records = batch(b"a", b"b", b"c", timestamp_ms=start_ms, step_ms=10)
             wire.ask(wire.produce("t", records=records))
@@ -414,18 +363,18 @@ def timed(cluster: Cluster) -> Iterator[Wire]:
         (2_021, -1),
     ],
 )
-def test_offsets_are_found_by_time(timed: Wire, timestamp: int, offset: int) -> None:
+def test_offsets_are_found_by_time(timed: WireClient, timestamp: int, offset: int) -> None:
     assert listed(timed, timestamp).offset == offset
 
 
-def test_the_first_offset_moves_with_deletion(timed: Wire) -> None:
+def test_the_first_offset_moves_with_deletion(timed: WireClient) -> None:
     timed.ask(timed.delete_records("t", 4))
     assert listed(timed, -2).offset == 4
     assert listed(timed, 0).offset == 4
     assert listed(timed, 2_011).offset == 5
 
 
-def test_a_stale_epoch_is_fenced(cluster: Cluster, timed: Wire) -> None:
+def test_a_stale_epoch_is_fenced(cluster: Cluster, timed: WireClient) -> None:
     assert listed(timed, -1, leader_epoch=0).error_code is ErrorCode.none
     assert listed(timed, -1, leader_epoch=5).error_code is ErrorCode.unknown_leader_epoch
 
@@ -434,23 +383,16 @@ def test_an_epochs_end_is_told(cluster: Cluster) -> None:
     cluster.create_topic("t", replication_factor=2)
     first = cluster.leader("t", 0)
     second = next(b for b in cluster.partition("t", 0).replicas if b != first)
-    with Wire(cluster, first) as wire:
+    with connect(cluster, first) as wire:
         wire.ask(wire.produce("t"))
     cluster.move_leader("t", 0, second)
-    with Wire(cluster, second) as wire:
-        m = wire.module(23, 4)
+    with connect(cluster, second) as wire:
         wire.ask(wire.produce("t"))
         ends = []
         for epoch in (0, 1, 2):
-            request = m.OffsetForLeaderEpochRequest(
-                topics=(
-                    m.OffsetForLeaderTopic(
-                        topic="t",
-                        partitions=(m.OffsetForLeaderPartition(partition=0, leader_epoch=epoch),),
-                    ),
-                ),
-            )
-            found = only(wire.ask(request))
+            asked = {"partition": 0, "leader_epoch": epoch}
+            topics = [{"topic": "t", "partitions": [asked]}]
+            found = only(wire.ask("offset_for_leader_epoch", 4, topics=topics))
             ends.append((found.leader_epoch, found.end_offset))
     assert ends == [(0, 1), (1, 2), (-1, -1)]
 
@@ -458,11 +400,10 @@ def test_an_epochs_end_is_told(cluster: Cluster) -> None:
 # Elections.
 
 
-def elect(wire: Wire, kind: int, *partitions: int) -> dict[int, ErrorCode]:
-    m = wire.module(43, 2)
-    wanted = (m.TopicPartitions(topic="t", partitions=partitions),) if partitions else None
+def elect(wire: WireClient, kind: int, *partitions: int) -> dict[int, ErrorCode]:
+    asked = [{"topic": "t", "partitions": list(partitions)}] if partitions else None
     response = wire.ask(
-        m.ElectLeadersRequest(election_type=kind, topic_partitions=wanted, timeout=duration(1_000))
+        "elect_leaders", 2, election_type=kind, topic_partitions=asked, timeout=1_000
     )
     return {
         result.partition_id: result.error_code
@@ -471,7 +412,7 @@ def elect(wire: Wire, kind: int, *partitions: int) -> dict[int, ErrorCode]:
     }
 
 
-def test_the_preferred_replica_can_be_had_back(cluster: Cluster, wire: Wire) -> None:
+def test_the_preferred_replica_can_be_had_back(cluster: Cluster, wire: WireClient) -> None:
     cluster.create_topic("t", partitions=2, replication_factor=3)
     preferred = cluster.leader("t", 0)
     other = next(b for b in (1, 2, 3) if b != preferred)
@@ -489,13 +430,13 @@ def test_the_preferred_replica_can_be_had_back(cluster: Cluster, wire: Wire) -> 
 
 
 def test_an_unclean_election_is_held_only_for_who_has_no_leader(
-    cluster: Cluster, wire: Wire
+    cluster: Cluster, wire: WireClient
 ) -> None:
     request = wire.create_topics("t", partitions=-1, replication_factor=-1, assignments={0: (2, 3)})
     wire.ask(request)
     assert elect(wire, 1, 0) == {0: ErrorCode.election_not_needed}
     cluster.pause_follower(3, "t", 0)
-    with Wire(cluster, 2) as leader:
+    with connect(cluster, 2) as leader:
         leader.ask(leader.produce("t", acks=1))
     cluster.clock.advance(60_000)
     cluster.stop_broker(2)
@@ -504,10 +445,9 @@ def test_an_unclean_election_is_held_only_for_who_has_no_leader(
     assert cluster.leader("t", 0) == 3
 
 
-def test_producer_ids_are_given_once(cluster: Cluster, wire: Wire) -> None:
-    m = wire.module(22, 4)
-    ask = m.InitProducerIdRequest(transactional_id=None, transaction_timeout=duration(1_000))
+def test_producer_ids_are_given_once(cluster: Cluster, wire: WireClient) -> None:
+    ask = build_request("init_producer_id", 4, transactional_id=None, transaction_timeout=1_000)
     ids = [wire.ask(ask).producer_id for _ in range(3)]
-    with Wire(cluster, 2) as elsewhere:
+    with connect(cluster, 2) as elsewhere:
         ids.append(elsewhere.ask(ask).producer_id)
     assert len(set(ids)) == 4

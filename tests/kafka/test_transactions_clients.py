@@ -14,9 +14,9 @@ pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kaf
 from sojourn import ManualClock
 from sojourn.kafka import Cluster, wire
 from sojourn.kafka.transactions import State
-from tests.kafka.client import until
-from tests.kafka.clients import KAFKA_PYTHON_WARNS, WAIT_S, quiet
+from tests.kafka.client_libraries import KAFKA_PYTHON_WARNS, WAIT_S, quiet
 from tests.kafka.transactional_clients import EACH, Fenced, Transactional
+from tests.kafka.wire_client import until
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 

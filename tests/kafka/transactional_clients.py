@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.clients import WAIT_S, quiet
+from tests.kafka.client_libraries import WAIT_S, quiet
 
 
 class Fenced(Exception):

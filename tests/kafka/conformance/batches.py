@@ -1,100 +1,24 @@
-"""Record batches as a client writes them, and as an answer holds them."""
+"""Record batches as scenarios write them, and as an answer holds them."""
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
 from crc32c import crc32c
 
+from sojourn.kafka.log.batch import HEADER, Batch
 from sojourn.kafka.log.compression import CannotDecompress, decompress
-
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-
-#: A record to write: its key and its value.
-Record = tuple[bytes | None, bytes | None]
+from sojourn.kafka.log.varint import decode_field, decode_varint
+from tests.kafka import batches
+from tests.kafka.batches import CODECS as CODECS
 
 
 def batch(
-    *records: Record | bytes,
-    codec: str = "none",
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    timestamp_ms: int = 1_000,
-    step_ms: int = 0,
-    attributes: int = 0,
-    payload: bytes | None = None,
-    count: int | None = None,
+    *records: bytes | tuple[bytes | None, bytes | None], timestamp_ms: int = 1_000, **fields: Any
 ) -> bytes:
-    """A batch of these records; a value alone has no key. `payload` stands in for the records."""
-    rows = [(None, record) if isinstance(record, bytes) else record for record in records]
-    body = b"".join(_record(number, number * step_ms, *row) for number, row in enumerate(rows))
-    body = compressed(codec, body) if payload is None else payload
-    total = len(rows) if count is None else count
-    rest = (
-        struct.pack(
-            ">hiqqqhii",
-            attributes | CODECS.index(codec),
-            len(rows) - 1,
-            timestamp_ms,
-            timestamp_ms + max(0, (len(rows) - 1) * step_ms),
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            total,
-        )
-        + body
-    )
-    return struct.pack(">qiibI", 0, len(rest) + 9, -1, 2, crc32c(rest)) + rest
-
-
-def compressed(codec: str, data: bytes) -> bytes:
-    if codec == "none":
-        return data
-    if codec == "gzip":
-        coder = zlib.compressobj(wbits=31)
-        return coder.compress(data) + coder.flush()
-    import cramjam
-
-    if codec == "snappy":
-        return bytes(cramjam.snappy.compress_raw(data))
-    if codec == "lz4":
-        return _LZ4_START + _lz4_block(data) + bytes(4)
-    return bytes(cramjam.zstd.compress(data))
-
-
-# A frame of independent blocks of at most 64 KiB, without checksums: the only kind that Java reads.
-_LZ4_START = bytes.fromhex("04224d18604082")
-
-
-def _lz4_block(data: bytes) -> bytes:
-    import cramjam
-
-    block = bytes(cramjam.lz4.compress_block(data, store_size=False))
-    return len(block).to_bytes(4, "little") + block
-
-
-def _record(number: int, time_delta: int, key: bytes | None, value: bytes | None) -> bytes:
-    body = b"\0" + _varint(time_delta) + _varint(number) + _sized(key) + _sized(value) + _varint(0)
-    return _varint(len(body)) + body
-
-
-def _sized(data: bytes | None) -> bytes:
-    return _varint(-1) if data is None else _varint(len(data)) + data
-
-
-def _varint(value: int) -> bytes:
-    value = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    """A batch of these records, with the same time in every run."""
+    return batches.batch(*records, timestamp_ms=timestamp_ms, **fields)
 
 
 def described(data: bytes) -> list[dict[str, Any]]:
@@ -103,42 +27,29 @@ def described(data: bytes) -> list[dict[str, Any]]:
     at = 0
     while at < len(data):
         size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
-        if len(data) - at < max(size, _HEADER.size):
+        if len(data) - at < max(size, HEADER.size):
             batches.append({"cut_off_after": len(data) - at})
             break
         one = data[at : at + size]
         at += size
-        (
-            base_offset,
-            _,
-            leader_epoch,
-            magic,
-            crc,
-            attributes,
-            last_delta,
-            base_timestamp,
-            max_timestamp,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            count,
-        ) = _HEADER.unpack_from(one)
+        found = Batch(one)
+        codec = found.attributes & 7
         batches.append(
             {
-                "base_offset": base_offset,
-                "leader_epoch": leader_epoch,
-                "magic": magic,
-                "crc_fits": crc == crc32c(one[21:]),
-                "codec": CODECS[attributes & 7] if attributes & 7 < len(CODECS) else attributes & 7,
-                "attributes": attributes >> 3,
-                "last_delta": last_delta,
-                "base_timestamp": base_timestamp,
-                "max_timestamp": max_timestamp,
-                "producer_id": producer_id,
-                "producer_epoch": producer_epoch,
-                "base_sequence": base_sequence,
-                "count": count,
-                "records": _shown_records(attributes & 7, one[_HEADER.size :]),
+                "base_offset": found.base_offset,
+                "leader_epoch": found.leader_epoch,
+                "magic": one[16],
+                "crc_fits": int.from_bytes(one[17:21], "big") == crc32c(one[21:]),
+                "codec": CODECS[codec] if codec < len(CODECS) else codec,
+                "attributes": found.attributes >> 3,
+                "last_delta": found.last_offset - found.base_offset,
+                "base_timestamp": found.base_timestamp,
+                "max_timestamp": found.max_timestamp,
+                "producer_id": found.producer_id,
+                "producer_epoch": found.producer_epoch,
+                "base_sequence": found.base_sequence,
+                "count": found.count,
+                "records": _shown_records(codec, one[HEADER.size :]),
             }
         )
     return batches
@@ -156,30 +67,18 @@ def _shown_records(codec: int, data: bytes) -> list[str]:
 def _records(data: bytes) -> Iterator[tuple[int, int, str | None, str | None]]:
     at = 0
     while at < len(data):
-        size, at = _read_varint(data, at)
+        size, at = decode_varint(data, at)
         end = at + size
-        time_delta, at = _read_varint(data, at + 1)
-        offset_delta, at = _read_varint(data, at)
-        key, at = _read_sized(data, at)
-        value, at = _read_sized(data, at)
+        time_delta, at = decode_varint(data, at + 1)
+        offset_delta, at = decode_varint(data, at)
+        key, at = _read_text(data, at)
+        value, at = _read_text(data, at)
         yield offset_delta, time_delta, key, value
         at = end
 
 
-def _read_sized(data: bytes, at: int) -> tuple[str | None, int]:
-    size, at = _read_varint(data, at)
-    if size < 0:
+def _read_text(data: bytes, at: int) -> tuple[str | None, int]:
+    field, at = decode_field(data, at)
+    if field is None:
         return None, at
-    text = data[at : at + size].decode("latin-1")
-    return (text if len(text) < 40 else f"{len(text)} bytes"), at + size
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
+    return (field.decode("latin-1") if len(field) < 40 else f"{len(field)} bytes"), at

@@ -149,7 +149,7 @@ def two_of_three(world: World) -> None:
     for factor in (2, 3, 4):
         fields = create(f"t{factor}", replication_factor=factor)
         world.ask(f"{factor} replicas", "create_topics", 7, **fields)
-    manual = create("m", partitions=-1, replication_factor=-1, assignment={0: [3, 1], 1: [2, 3]})
+    manual = create("m", partitions=-1, replication_factor=-1, assignments={0: [3, 1], 1: [2, 3]})
     world.ask("assigned to the stopped one", "create_topics", 7, **manual)
     world.eventually(
         "who leads",
@@ -158,5 +158,5 @@ def two_of_three(world: World) -> None:
         12,
         topics=[{"name": "m"}],
     )
-    alone = create("n", partitions=-1, replication_factor=-1, assignment={0: [3]})
+    alone = create("n", partitions=-1, replication_factor=-1, assignments={0: [3]})
     world.ask("assigned to the stopped one alone", "create_topics", 7, **alone)

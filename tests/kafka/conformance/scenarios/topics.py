@@ -24,7 +24,7 @@ def create_topics(world: World) -> None:
         set_ = create(f"set{version}", config=settings)
         world.ask("with settings", "create_topics", version, **set_)
         manual = create(
-            f"manual{version}", partitions=-1, replication_factor=-1, assignment={0: [1], 1: [1]}
+            f"manual{version}", partitions=-1, replication_factor=-1, assignments={0: [1], 1: [1]}
         )
         world.ask("with an assignment", "create_topics", version, **manual)
         late = create(f"late{version}", timeout_ms=0)
@@ -74,13 +74,13 @@ def bad_topics(world: World) -> None:
         "min lag above max lag": create(
             "x", config={"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}
         ),
-        "assignment and counts": create("x", assignment={0: [1]}),
-        "assignment to a stranger": create("x", **auto, assignment={0: [9]}),
-        "assignment twice to one": create("x", **auto, assignment={0: [1, 1]}),
-        "assignment to nobody": create("x", **auto, assignment={0: []}),
-        "assignment with a hole": create("x", **auto, assignment={0: [1], 2: [1]}),
-        "assignment from one": create("x", **auto, assignment={1: [1]}),
-        "assignment of a negative broker": create("x", **auto, assignment={0: [-1]}),
+        "assignment and counts": create("x", assignments={0: [1]}),
+        "assignment to a stranger": create("x", **auto, assignments={0: [9]}),
+        "assignment twice to one": create("x", **auto, assignments={0: [1, 1]}),
+        "assignment to nobody": create("x", **auto, assignments={0: []}),
+        "assignment with a hole": create("x", **auto, assignments={0: [1], 2: [1]}),
+        "assignment from one": create("x", **auto, assignments={1: [1]}),
+        "assignment of a negative broker": create("x", **auto, assignments={0: [-1]}),
     }.items():
         world.ask(step, "create_topics", 7, **fields)
 

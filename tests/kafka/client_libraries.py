@@ -16,7 +16,7 @@ WAIT_S = 20.0
 KAFKA_PYTHON_WARNS = "ignore:(read_text|open_text|contents|path) is deprecated:DeprecationWarning"
 
 
-class Client(NamedTuple):
+class ClientLibrary(NamedTuple):
     """What a test asks of a client."""
 
     name: str
@@ -24,7 +24,7 @@ class Client(NamedTuple):
     produce: Callable[[str, str, Sequence[bytes], str], None]  # servers, topic, values, codec
     consume: Callable[[str, str, int], list[bytes]]  # servers, topic, how many
 
-    def or_skip(self) -> Client:
+    def or_skip(self) -> ClientLibrary:
         try:
             importlib.import_module(self.module)
         except ImportError:
@@ -155,9 +155,11 @@ def _consume_aiokafka(servers: str, topic: str, count: int) -> list[bytes]:
     return asyncio.run(consume())
 
 
-LIBRDKAFKA = Client("confluent-kafka", "confluent_kafka", _produce_librdkafka, _consume_librdkafka)
-KAFKA_PYTHON = Client("kafka-python", "kafka", _produce_kafka_python, _consume_kafka_python)
-AIOKAFKA = Client("aiokafka", "aiokafka", _produce_aiokafka, _consume_aiokafka)
+LIBRDKAFKA = ClientLibrary(
+    "confluent-kafka", "confluent_kafka", _produce_librdkafka, _consume_librdkafka
+)
+KAFKA_PYTHON = ClientLibrary("kafka-python", "kafka", _produce_kafka_python, _consume_kafka_python)
+AIOKAFKA = ClientLibrary("aiokafka", "aiokafka", _produce_aiokafka, _consume_aiokafka)
 
 CLIENTS = (LIBRDKAFKA, KAFKA_PYTHON, AIOKAFKA)
 EACH = [pytest.param(client, id=client.name) for client in CLIENTS]
