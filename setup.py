@@ -55,6 +55,7 @@ class CompileOrGoWithout(build_ext):
     def run(self) -> None:
         remove_stale(Path(self.build_lib))  # an editable install has no other command
         try:
+            translate(self.extensions)
             super().run()
         except Exception as error:
             if asked("SOJOURN_REQUIRE_COMPILED"):
@@ -83,13 +84,12 @@ def processes() -> int:
     return (os.cpu_count() or 0) if forked else 0
 
 
-def extensions() -> list[Extension]:
-    if asked("SOJOURN_PURE"):
-        return []
+def translate(extensions: list[Extension]) -> None:
+    """To C, where they are compiled: an sdist has the sources as they are."""
     from Cython.Build import cythonize
 
-    return cythonize(
-        [extension(source) for source in SOURCES],
+    translated = cythonize(
+        [extension(Path(source)) for each in extensions for source in each.sources],
         build_dir="build/cython",
         nthreads=processes(),
         compiler_directives={
@@ -102,9 +102,12 @@ def extensions() -> list[Extension]:
             "wraparound": False,
         },
     )
+    sources = {each.name: each.sources for each in translated}
+    for each in extensions:
+        each.sources = sources[each.name]
 
 
 setup(
-    ext_modules=extensions(),
+    ext_modules=[] if asked("SOJOURN_PURE") else [extension(source) for source in SOURCES],
     cmdclass={"build": BuildWhatIsThere, "build_ext": CompileOrGoWithout},
 )
