@@ -24,7 +24,7 @@ import pytest
 from sojourn import replay
 from sojourn.cli.entry import _gist
 from sojourn.errors import BadFile, NoSuchFile, SojournError
-from sojourn.replay import files, rows
+from sojourn.replay import files, rows, schemas
 from sojourn.replay.columns import Columns, operation_columns, signal_columns
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ def test_what_is_broken_is_rejected_for_the_same_reasons_on_both_engines(
 
 def operations(first: int, **more: Any) -> pa.Table:
     ids = [f"op-{n}" for n in range(first, first + 4)]
-    requires = pa.array([[{"key": "paid/3", "offset": 0}]] * 4, rows.REQUIRES)
+    requires = pa.array([[{"key": "paid/3", "offset": 0}]] * 4, schemas.REQUIRES)
     known = {"id": ids, "submitted_ms": [NOON_MS] * 4, "timeout_ms": [first, 1, -1, 5]}
     return pa.table({**known, "requires": requires, **more})
 

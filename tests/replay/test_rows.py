@@ -50,8 +50,8 @@ def text_of(array: pa.Array) -> list[str]:
 )
 def test_every_kind_of_string_will_do(kind: pa.DataType) -> None:
     clean = rows.check_signals(with_column(SIGNALS, "key", SIGNALS["key"].cast(kind)))
-    assert text_of(clean.keys) == ["a", "b"]
-    assert clean.keys.type == pa.string()
+    assert text_of(clean.names) == ["a", "b"]
+    assert clean.names.type == pa.string()
     (bad,) = clean.rejected.to_pylist()
     assert bad == {
         "table": "signals",

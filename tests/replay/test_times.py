@@ -165,7 +165,7 @@ def test_ids_and_keys_may_be_integers_and_bytes() -> None:
         (pa.array([b"\xff"]).dictionary_encode(), "0xff"),
     ):
         clean = rows.check_cancels(pa.table({"id": column, "at_ms": [1]}))
-        assert clean.ids.to_pylist() == [text]
+        assert clean.names.to_pylist() == [text]
     item = pa.struct([("key", pa.int64()), ("offset", pa.int64())])
     table = operations(
         timeout_ms=[1], requires=pa.array([[{"key": 4, "offset": 1}]], pa.list_(item))
@@ -294,7 +294,7 @@ def test_rows_that_a_reader_could_not_read_are_rejected_with_their_text() -> Non
     """As Spark's readers have them."""
     table = cancels([1, None]).append_column(rows.CORRUPT, pa.array([None, '{"id": '], pa.string()))
     clean = rows.check_cancels(table)
-    assert clean.ids.to_pylist() == ["0"]
+    assert clean.names.to_pylist() == ["0"]
     assert clean.rejected.to_pylist() == [
         {"table": "cancels", "reason": rows.BROKEN, "row": '{"id": '}
     ]

@@ -110,11 +110,11 @@ def resolve(trace: Trace, stage_for: type[Stage] = Stage) -> Answer:
         submissions.setdefault(row["submitted_ms"], []).append(row)
     news: dict[int, list[tuple[str, int]]] = {}
     for key, offset, at_ms in zip(
-        seen.keys.to_pylist(), seen.offsets.tolist(), seen.at_ms.tolist(), strict=True
+        seen.names.to_pylist(), seen.offsets.tolist(), seen.at_ms.tolist(), strict=True
     ):
         news.setdefault(at_ms, []).append((key, offset))
     dropped: dict[int, list[str]] = {}
-    for id, at_ms in zip(called_off.ids.to_pylist(), called_off.at_ms.tolist(), strict=True):
+    for id, at_ms in zip(called_off.names.to_pylist(), called_off.at_ms.tolist(), strict=True):
         dropped.setdefault(at_ms, []).append(id)
 
     moments = sorted({*submissions, *news, *dropped})

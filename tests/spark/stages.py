@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sojourn.replay import rows
-from sojourn.spark import direct, fingerprints, parcels
+from sojourn.replay.local import Index
+from sojourn.spark import direct, fingerprints
 from sojourn.spark.answers import KINDS, Answers, arrow_schema, spark_schema
-from sojourn.spark.broadcast import NO_LIMITS, Index, Lookup, Survey
+from sojourn.spark.broadcast import NO_LIMITS, Lookup, Survey
 from sojourn.spark.hot_keys import HotKeys
 from sojourn.spark.single import Single
 from sojourn.spark.stages import Job
@@ -150,7 +151,7 @@ def resolve_direct(
     with TemporaryDirectory() as name:
         folder = direct.Folder(Path(name), job.answers)
         assert len(list(folder.write(ended))) == 1
-        folder.complete(parcels.opened(findings.rejected, rows.REJECTED))
+        folder.complete(findings.rejected_rows())
         return answer(*(pq.read_table(Path(name, kind.folder)) for kind in KINDS.values()))
 
 
@@ -213,6 +214,6 @@ def resolve(
     ended = run(job, *(parts_of(table, random) for table in (operations, signals, cancels)))
     return answer(
         of_kind(ended, "outcome", rows.OUTCOME_COLUMNS),
-        of_kind(ended, "pending", rows.PENDING_COLUMNS),
+        of_kind(ended, "pending", rows.OPERATION_COLUMNS),
         of_kind(ended, "rejected", rows.REJECTED.names),
     )

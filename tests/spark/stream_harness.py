@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sojourn.spark import bundles, ledger
+from sojourn.spark import ledger, parcels
 from sojourn.spark.intake import WALL, Heartbeat, Intake
 from sojourn.spark.ledger import Cache
 from sojourn.spark.pace import SOURCES, Rule
@@ -104,8 +104,8 @@ class Stream:
             except Crash:
                 continue
         ends, self.state = self._attempt(batch, None)
-        held = [row for row in ends if row["kind"] == bundles.HELD]
-        self.held = {name: sum(row[name] for row in held) for name in bundles.HOLDINGS}
+        held = [row for row in ends if row["kind"] == parcels.HELD]
+        self.held = {name: sum(row[name] for row in held) for name in parcels.HOLDINGS}
         self.held["time_ms"] = held[0]["time_ms"] if held else None
         assert len({row["time_ms"] for row in held}) <= 1, "shards keep different times"
         rows = self._unpacked(ends)

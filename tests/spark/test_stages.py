@@ -13,10 +13,11 @@ import pytest
 from sojourn import replay
 from sojourn.replay import rows
 from sojourn.replay.endings import Endings
+from sojourn.replay.local import Index
 from sojourn.replay.steps import Steps
 from sojourn.spark import answers as answers_module
 from sojourn.spark import fingerprints, hot_keys, parcels
-from sojourn.spark.broadcast import LIMITS, NO_LIMITS, Findings, Index, Limits, Survey, TooMany
+from sojourn.spark.broadcast import LIMITS, NO_LIMITS, Findings, Limits, Survey, TooMany
 from sojourn.spark.hot_keys import HotKeys
 from sojourn.spark.stages import RowsChanged
 from tests.rows import oracle
@@ -66,8 +67,8 @@ def test_a_partition_computed_again_in_another_order_changes_nothing() -> None:
     order = np.random.default_rng(1).permutation(len(operations))
     again = operations.take(pa.array(order))
     first, second = (mapped(job.pack_operations, [t]) for t in (operations, again))
-    requirements = [b for b in first if b["kind"][0].as_py() == parcels.REQUIREMENTS]
-    others = [b for b in second if b["kind"][0].as_py() != parcels.REQUIREMENTS]
+    requirements = [b for b in first if b["kind"][0].as_py() == parcels.QUESTIONS]
+    others = [b for b in second if b["kind"][0].as_py() != parcels.QUESTIONS]
     packed = requirements + others + mapped(job.pack_signals, [signals])
     found = [batch for piece in delivered(packed) for batch in job.find_moments(piece)]
     found += mapped(job.pack_cancels, [cancels])
@@ -84,8 +85,8 @@ def test_a_partition_computed_again_in_another_order_changes_nothing() -> None:
 def test_operations_that_are_not_the_same_when_read_again_are_an_error() -> None:
     job = job_for(operations_of(10), 2)
     one, other = (mapped(job.pack_operations, [operations_of(10, key)]) for key in "ab")
-    requirements = [b for b in one if b["kind"][0].as_py() == parcels.REQUIREMENTS]
-    others = [b for b in other if b["kind"][0].as_py() != parcels.REQUIREMENTS]
+    requirements = [b for b in one if b["kind"][0].as_py() == parcels.QUESTIONS]
+    others = [b for b in other if b["kind"][0].as_py() != parcels.QUESTIONS]
     found = [b for p in delivered(requirements + others) for b in job.find_moments(p)]
     piece = delivered(found)[0]
     with pytest.raises(RowsChanged, match="not the same when Spark read them again"):
@@ -156,7 +157,7 @@ def test_a_key_with_all_rows_is_shared_by_all_partitions() -> None:
             sum(len(p.open()) for _, p in parcels.received(piece) if p.kind == kind)
             for piece in delivered(packed)
         ]
-        for kind in (parcels.REQUIREMENTS, parcels.SIGNALS)
+        for kind in (parcels.QUESTIONS, parcels.SIGNALS)
     }
     for counts in carried.values():
         assert len(counts) == 4
@@ -318,11 +319,11 @@ def test_several_requirements_where_there_was_one_are_an_error() -> None:
 
 
 def test_two_keys_with_one_fingerprint_do_not_take_each_others_signals() -> None:
-    keys = pa.array(["a", "b"])
+    signals = rows.check_signals(pa.table({"key": ["a", "b"], "offset": [20] * 2, "at_ms": [5, 3]}))
     word = np.array([7, 7], dtype=np.uint64)
     hot = HotKeys({7: np.array([10])})
-    told = list(hot.later(word, keys, np.array([20, 20]), np.array([5, 3]), 4))
-    assert sorted((row[0][0].as_py(), row[2][0].as_py()) for _, row in told) == [("a", 5), ("b", 3)]
+    told = [batch.to_pylist()[0] for _, batch in hot.later(word, signals, 4)]
+    assert sorted((row["key"], row["at_ms"]) for row in told) == [("a", 5), ("b", 3)]
 
 
 FIRST = [0, 9615233974782081081, 7134719111688748673, 14818061533118104632, 6972812815780279459]

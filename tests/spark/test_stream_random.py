@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from sojourn import compiled
-from sojourn.spark.shards import LATE
+from sojourn.replay.rows import LATE
 from tests.rows import oracle as rows_oracle
 from tests.rows.traces import Row, Trace, random_trace
 from tests.seeds import seed

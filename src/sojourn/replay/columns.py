@@ -124,7 +124,7 @@ class Columns:
         given |= {"requires"} if self.requires else set()
         stems = {target.rpartition("_")[0] for target in given if "_" in target}
         stems |= {"timeout"} if "deadline" in stems else set()
-        for column in rows.COLUMNS[self.table]:
+        for column in rows.TABLES[self.table].names:
             stem = column.rpartition("_")[0]
             if column not in given and not (stem and stem in stems):
                 found.append(column)

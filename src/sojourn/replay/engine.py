@@ -15,17 +15,15 @@ from operator import index
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from sojourn.errors import BadTable, OutOfRange, WrongType
-from sojourn.replay import journal, rows
-from sojourn.replay.progress import REQUIREMENTS, SIGNALS, Progress
+from sojourn.replay import journal, rows, schemas
+from sojourn.replay.arrays import Integers
+from sojourn.replay.progress import Progress
 from sojourn.replay.shelf import Shelf, shelvable
 from sojourn.replay.times import datetime_ms
-from sojourn.replay.waiting import CANCELS, OPERATIONS, Waiting
-
-LATE = "late: its time is at or before the time already reached"
+from sojourn.replay.waiting import Waiting
 
 _SNAPSHOT = "Esnp"
 _PARTS = pa.schema([("part", pa.large_binary())])
@@ -97,44 +95,27 @@ class Engine:
         clean = rows.check_operations(table)
         table = shelvable(table, rows.OPERATIONS)
         extras = self._with_extras(table.select(clean.extras.column_names).schema)
-        rejected = [clean.rejected]
-        if self.now_ms is not None:
-            in_time = clean.submitted_ms > self.now_ms
-            late = clean.numbers[~in_time]
-            rejected.append(rows.reject(table, rows.OPERATIONS, late, LATE))
-            clean = clean.keep(in_time)
+        clean = self._in_time(table, rows.OPERATIONS, clean, clean.submitted_ms)
         whole = table if len(clean) == len(table) else table.take(pa.array(clean.numbers))
         self._extras = extras
-        self._keep_rejected(rejected)
         if len(clean):
             numbers = self._shelf.put(whole)
-            requirements, waiting = _batches(clean, numbers)
-            candidates = self._progress.apply(requirements, None, None)
-            self._settle(self._waiting.apply(waiting, candidates, None, None)[1])
+            candidates = self._progress.apply(clean.requirements(numbers), None, None)
+            taken = self._waiting.apply(clean.submissions(numbers), candidates, None, None)
+            self._reject_duplicates(taken[1])
 
     def signal(self, signals: Any) -> None:
         """Take signals in."""
-        table = rows.as_table(signals, rows.SIGNALS)
-        clean = rows.check_signals(table)
-        keys, offsets, at_ms = clean.keys, clean.offsets, clean.at_ms
-        in_time = self._in_time(table, rows.SIGNALS, clean)
-        if in_time is not None:
-            keys, offsets, at_ms = keys.filter(pa.array(in_time)), offsets[in_time], at_ms[in_time]
-        if len(at_ms):
-            batch = _batch([keys, offsets, at_ms], SIGNALS)
+        batch = self._events(signals, rows.SIGNALS)
+        if len(batch):
             candidates = self._progress.apply(None, batch, None)
             self._waiting.apply(None, candidates, None, None)
 
     def cancel(self, cancels: Any) -> None:
         """Take cancels in."""
-        table = rows.as_table(cancels, rows.CANCELS)
-        clean = rows.check_cancels(table)
-        ids, at_ms = clean.ids, clean.at_ms
-        in_time = self._in_time(table, rows.CANCELS, clean)
-        if in_time is not None:
-            ids, at_ms = ids.filter(pa.array(in_time)), at_ms[in_time]
-        if len(at_ms):
-            self._waiting.apply(None, None, _batch([ids, at_ms], CANCELS), None)
+        batch = self._events(cancels, rows.CANCELS)
+        if len(batch):
+            self._waiting.apply(None, None, batch, None)
 
     def advance(self, now_ms: int | datetime) -> Step:
         """Move time to `now_ms`, milliseconds or a datetime; return what has ended by then.
@@ -145,9 +126,9 @@ class Engine:
         self._progress.apply(None, None, now_ms)
         ended, _ = self._waiting.apply(None, None, None, now_ms)
         numbers = ended.column("tag").to_numpy()
-        told = ended.select(list(rows.STREAM_OUTCOME_COLUMNS))
-        outcomes = self._beside(pa.Table.from_batches([told]), numbers)
-        self._shelf.let_go(numbers)
+        known = ended.select(schemas.STREAM_OUTCOMES.names)
+        outcomes = self._beside(pa.Table.from_batches([known]), numbers)
+        self._shelf.remove(numbers)
         rejected = pa.concat_tables([rows.REJECTED.empty_table(), *self._rejected])
         self._rejected = []
         return Step(outcomes, rejected)
@@ -155,11 +136,8 @@ class Engine:
     def pending(self) -> pa.Table:
         """Return the operations that wait, in the order they came in."""
         numbers = np.sort(self._waiting.pending().column("tag").to_numpy())
-        known = [rows.PENDING.empty_table()]
-        for _, table in self._shelf.take(numbers):
-            clean = rows.check_operations(table)
-            columns = [clean.ids, clean.submitted_ms, clean.timeout_ms, clean.requires()]
-            known.append(pa.table([*columns, clean.needed], schema=rows.PENDING))
+        known = [schemas.OPERATIONS.empty_table()]
+        known += [rows.check_operations(table).table() for _, table in self._shelf.take(numbers)]
         return self._beside(pa.concat_tables(known).combine_chunks(), numbers)
 
     def snapshot(self) -> bytes:
@@ -193,26 +171,29 @@ class Engine:
     def __repr__(self) -> str:
         return f"<Engine now_ms={self.now_ms} waiting={len(self)}>"
 
-    def _in_time(
-        self, table: pa.Table, name: str, clean: rows.CleanSignals | rows.CleanCancels
-    ) -> npt.NDArray[np.bool_] | None:
-        """Say which rows are not late, None if all are; reject the others."""
-        rejected = [clean.rejected]
-        in_time = None
-        if self.now_ms is not None:
-            in_time = clean.at_ms > self.now_ms
-            rejected.append(rows.reject(table, name, clean.numbers[~in_time], LATE))
-        self._keep_rejected(rejected)
-        return in_time
+    def _events(self, given: Any, name: str) -> pa.RecordBatch:
+        """Return the signals or cancels that are in time; reject the others."""
+        table = rows.as_table(given, name)
+        clean = rows.CHECKS[name](table)
+        return self._in_time(table, name, clean, clean.at_ms).batch(rows.TABLES[name])
 
-    def _settle(self, duplicates: pa.RecordBatch) -> None:
-        """Reject the duplicates, and let go of their rows."""
+    def _in_time(self, table: pa.Table, name: str, clean: Any, times_ms: Integers) -> Any:
+        """Return the clean rows that are not late; reject the others."""
+        rejected = [clean.rejected]
+        if self.now_ms is not None:
+            in_time = times_ms > self.now_ms
+            rejected.append(rows.reject(table, name, clean.numbers[~in_time], rows.LATE))
+            clean = clean.keep(in_time)
+        self._keep_rejected(rejected)
+        return clean
+
+    def _reject_duplicates(self, duplicates: pa.RecordBatch) -> None:
         numbers = duplicates.column("tag").to_numpy()
         for _, table in self._shelf.take(numbers):
             everything = np.arange(len(table))
             rejected = rows.reject(table, rows.OPERATIONS, everything, rows.DUPLICATE)
             self._keep_rejected([rejected])
-        self._shelf.let_go(numbers)
+        self._shelf.remove(numbers)
 
     def _keep_rejected(self, tables: list[pa.Table]) -> None:
         self._rejected += [table for table in tables if len(table)]
@@ -227,7 +208,7 @@ class Engine:
                 f"table; cast it to the same. {error}"
             ) from None
 
-    def _beside(self, known: pa.Table, numbers: npt.NDArray[np.int64]) -> pa.Table:
+    def _beside(self, known: pa.Table, numbers: Integers) -> pa.Table:
         """Return the columns known with those of the user's beside them."""
         names = self._extras.names
         if not names:
@@ -273,46 +254,6 @@ def _checked_span_ms(name: str, value: Any) -> int:
     if isinstance(value, bool) or not 0 <= span_ms <= _LONGEST_MS:
         raise OutOfRange(f"{name} must be from 0 to {_LONGEST_MS} ms, got {value!r}")
     return span_ms
-
-
-def _batches(
-    clean: rows.CleanOperations, numbers: npt.NDArray[np.int64]
-) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """Return the operations as both sides take them: requirements, and those who wait."""
-    deadline_ms = clean.submitted_ms + clean.timeout_ms
-    counts = np.diff(clean.starts)
-    owner = np.repeat(np.arange(len(clean)), counts)
-    number = np.arange(len(owner)) - clean.starts[:-1][owner]
-    requirements = _batch(
-        [
-            clean.ids.take(pa.array(owner)),
-            numbers[owner],
-            number.astype(np.int32),
-            clean.keys,
-            clean.offsets,
-            clean.submitted_ms[owner],
-            deadline_ms[owner],
-        ],
-        REQUIREMENTS,
-    )
-    waiting = _batch(
-        [
-            clean.ids,
-            numbers,
-            clean.submitted_ms,
-            deadline_ms,
-            clean.needed.astype(np.int32),
-            counts.astype(np.int32),
-            pa.nulls(len(clean), pa.binary()),
-        ],
-        OPERATIONS,
-    )
-    return requirements, waiting
-
-
-def _batch(columns: list[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Put the columns together; text beyond 2 GiB stays large."""
-    return pa.record_batch([pa.array(column) for column in columns], names=schema.names)
 
 
 def _ipc(table: pa.Table) -> bytes:

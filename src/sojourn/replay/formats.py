@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 from sojourn.errors import BadFile
 from sojourn.replay import requirements, rows
 from sojourn.replay.columns import DURATION, INTEGER, REQUIRES, TEXT, TIME
+from sojourn.replay.rejected import rejected_rows
 from sojourn.replay.stores import File
 
 NOT_JSON = "the line is not a JSON object"
@@ -381,8 +382,7 @@ def _number_text(value: Any) -> str | None:
 
 
 def _rejected(name: str, bad: list[tuple[str, str]]) -> pa.Table:
-    reasons, texts = [reason for reason, _ in bad], [text for _, text in bad]
-    return pa.table([[name] * len(bad), reasons, texts], schema=rows.REJECTED)
+    return rejected_rows(name, [reason for reason, _ in bad], [text for _, text in bad])
 
 
 def _no_constant(name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sojourn.errors import BadTable, OutOfRange, WrongType
 from sojourn.replay import rows, times
 from sojourn.replay.endings import PENDING, STATUS, Endings
-from sojourn.replay.steps import held_ms
+from sojourn.replay.steps import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +49,61 @@ def resolve(
     """
     until_ms = checked_until_ms(until_ms)
     operations = rows.as_table(operations, rows.OPERATIONS)  # which may be there only once
-    wanted = rows.check_operations(operations)
-    seen = rows.check_signals(signals)
-    rejected = [wanted.rejected, seen.rejected]
-    first = rows.first_of_duplicates(wanted.ids, wanted.submitted_ms)
-    if not first.all():
-        duplicates = wanted.numbers[~first]
-        rejected.insert(1, rows.reject(operations, rows.OPERATIONS, duplicates, rows.DUPLICATE))
-        wanted = wanted.keep(first)
-    cancel_ms = has_cancel = None
-    if cancels is not None:
-        called_off = rows.check_cancels(cancels)
-        rejected.append(called_off.rejected)
-        # The earliest cancel at or after the submission: ids for keys, and times for offsets.
-        cancel_ms, has_cancel = held_ms(
-            called_off.ids, called_off.at_ms, called_off.at_ms, wanted.ids, wanted.submitted_ms
-        )
-    moments, holds = held_ms(seen.keys, seen.offsets, seen.at_ms, wanted.keys, wanted.offsets)
-    endings = wanted.end(moments, holds, cancel_ms, has_cancel, until_ms)
+    clean = rows.check_operations(operations)
+    signal_events = rows.check_signals(signals)
+    cancel_events = None if cancels is None else rows.check_cancels(cancels)
+    rejected = [clean.rejected, signal_events.rejected]
+    if cancel_events is not None:
+        rejected.append(cancel_events.rejected)
+    clean, duplicates = without_duplicates(operations, clean)
+    rejected.insert(1, duplicates)
+    endings = Index.of(signal_events, cancel_events).end(clean, until_ms)
     return Resolution(
-        _outcomes(wanted, endings), _pending(wanted, endings), pa.concat_tables(rejected)
+        _outcomes(clean, endings), _pending(clean, endings), pa.concat_tables(rejected)
     )
+
+
+class Index(NamedTuple):
+    """Signals and cancels, in which operations look up when they end."""
+
+    signals: Steps
+    cancels: Steps | None
+
+    @classmethod
+    def of(cls, signals: rows.CleanEvents, cancels: rows.CleanEvents | None) -> Index:
+        return cls(steps_of(signals), None if cancels is None else steps_of(cancels))
+
+    def end(
+        self,
+        operations: rows.CleanOperations,
+        until_ms: int | None,
+        *,
+        threads: int | None = None,
+    ) -> Endings:
+        """Say how operations end that have no duplicates among them."""
+        moments, holds = self.signals.held_ms(operations.keys, operations.offsets, threads=threads)
+        cancel_ms = has_cancel = None
+        if self.cancels is not None:  # ids for keys, and times for offsets
+            cancel_ms, has_cancel = self.cancels.held_ms(
+                operations.ids, operations.submitted_ms, threads=threads
+            )
+        return operations.end(moments, holds, cancel_ms, has_cancel, until_ms, threads=threads)
+
+
+def steps_of(events: rows.CleanEvents, *, threads: int | None = None) -> Steps:
+    """Return the steps that these events make."""
+    return Steps(events.names, events.offsets, events.at_ms, threads=threads)
+
+
+def without_duplicates(
+    table: pa.Table, clean: rows.CleanOperations, *, threads: int | None = None
+) -> tuple[rows.CleanOperations, pa.Table]:
+    """Return the operations that stay, of those of the table, and the others as rejected."""
+    first = rows.first_of_duplicates(clean.ids, clean.submitted_ms, threads=threads)
+    if first.all():
+        return clean, rows.REJECTED.empty_table()
+    duplicates = rows.reject(table, rows.OPERATIONS, clean.numbers[~first], rows.DUPLICATE)
+    return clean.keep(first), duplicates
 
 
 def with_timestamps(table: pa.Table) -> pa.Table:
@@ -105,10 +139,10 @@ def checked_until_ms(until_ms: Any) -> int | None:
     return number
 
 
-def _outcomes(wanted: rows.CleanOperations, endings: Endings) -> pa.Table:
+def _outcomes(clean: rows.CleanOperations, endings: Endings) -> pa.Table:
     ended = endings.status != PENDING
-    submitted_ms, timeout_ms = wanted.submitted_ms, wanted.timeout_ms
-    extras, ids = wanted.extras, wanted.ids
+    submitted_ms, timeout_ms = clean.submitted_ms, clean.timeout_ms
+    extras, ids = clean.extras, clean.ids
     if not ended.all():
         endings = Endings(*(part[ended] for part in endings))
         submitted_ms, timeout_ms = submitted_ms[ended], timeout_ms[ended]
@@ -118,27 +152,20 @@ def _outcomes(wanted: rows.CleanOperations, endings: Endings) -> pa.Table:
         "id": ids,
         "status": pa.array(STATUS).take(pa.array(endings.status)),
         "at_ms": pa.array(endings.at_ms),
-        "by_key": wanted.keys.take(pa.array(endings.by, mask=endings.by < 0)),
+        "by_key": clean.keys.take(pa.array(endings.by, mask=endings.by < 0)),
         "waited_ms": pa.array(endings.at_ms - submitted_ms),
         "condition_ms": pa.array(endings.condition_ms, mask=~endings.has_condition),
         "submitted_ms": pa.array(submitted_ms),
         "timeout_ms": pa.array(timeout_ms),
     }
-    return _beside(columns, extras)
+    return _beside(pa.table(columns), extras)
 
 
-def _pending(wanted: rows.CleanOperations, endings: Endings) -> pa.Table:
-    waiting = wanted.keep(endings.status == PENDING)
-    columns = {
-        "id": waiting.ids,
-        "submitted_ms": pa.array(waiting.submitted_ms),
-        "timeout_ms": pa.array(waiting.timeout_ms),
-        "requires": waiting.requires(),
-        "needed": pa.array(waiting.needed),
-    }
-    return _beside(columns, waiting.extras)
+def _pending(clean: rows.CleanOperations, endings: Endings) -> pa.Table:
+    pending = clean.keep(endings.status == PENDING)
+    return _beside(pending.table(None), pending.extras)
 
 
-def _beside(columns: dict[str, pa.Array], extras: pa.Table) -> pa.Table:
-    names = [*columns, *extras.column_names]
-    return pa.table([*columns.values(), *extras.columns], names=names)
+def _beside(known: pa.Table, extras: pa.Table) -> pa.Table:
+    names = [*known.column_names, *extras.column_names]
+    return pa.table([*known.columns, *extras.columns], names=names)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from sojourn.errors import BadTable
+from sojourn.replay.arrays import one_piece
 
 
 def as_text(column: pa.ChunkedArray, what: str) -> pa.Array:
@@ -61,10 +62,3 @@ def text_of(value: bytes | None) -> str | None:
         return value.decode()
     except UnicodeDecodeError:
         return f"0x{value.hex()}"
-
-
-def one_piece(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column in one piece."""
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return column.combine_chunks()

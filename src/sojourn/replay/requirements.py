@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 
 from sojourn.errors import BadTable
 from sojourn.replay import times
-from sojourn.replay.names import as_text, one_piece
-from sojourn.replay.times import Integers, Mask, Numbers
+from sojourn.replay.arrays import Integers, Mask, one_piece
+from sojourn.replay.names import as_text
+from sojourn.replay.times import Numbers
 
 # As JSON has them: an offset may be text, and what it means is decided later.
 AS_TEXT = pa.list_(pa.struct([("key", pa.string()), ("offset", pa.string())]))

@@ -6,19 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from sojourn.errors import BadTable
-
-Integers = npt.NDArray[np.int64]
+from sojourn.replay.arrays import Integers
 
 
 class Shelf:
     """Rows by number, in pieces: tables of one schema each, with rising numbers.
 
     Pieces of about the same size and the same schema are joined, so there are few however the
-    rows came. Rows that were let go of are swept out once they are more than those kept.
+    rows came. Rows that were removed are swept out once they are more than those kept.
     """
 
     def __init__(self) -> None:
@@ -52,8 +50,8 @@ class Shelf:
             kept, table = self._pieces[n]
             yield places, table.take(pa.array(np.searchsorted(kept, numbers[places])))
 
-    def let_go(self, numbers: Integers) -> None:
-        """Keep the rows of these numbers no longer."""
+    def remove(self, numbers: Integers) -> None:
+        """Remove the rows of these numbers."""
         if not len(numbers):
             return
         self._gone.append(numbers)

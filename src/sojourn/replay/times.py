@@ -18,17 +18,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sojourn.errors import BadTable
-
-Integers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from sojourn.replay.arrays import Integers, Mask, one_piece
 
 LEAST = -(2**63)
 MOST = 2**63 - 1
@@ -96,9 +92,10 @@ def integers(column: pa.ChunkedArray, what: str) -> Numbers:
         )
     outside = _outside(column)
     if outside is None:
-        return Numbers(_array(column.cast(pa.int64())), null)
+        return Numbers(one_piece(column.cast(pa.int64())).to_numpy(), null)
     nearest = [min(max(int(value), LEAST), MOST) for value in column.filter(outside).to_pylist()]
-    values = _array(pc.if_else(outside, pa.scalar(0, kind), column).cast(pa.int64())).copy()
+    inside = pc.if_else(outside, pa.scalar(0, kind), column)
+    values = one_piece(inside.cast(pa.int64())).to_numpy().copy()
     mask = np.asarray(outside)
     values[mask] = nearest
     return Numbers(values, null, mask)
@@ -183,7 +180,7 @@ def _of_floats(column: pa.ChunkedArray, unit: str) -> Numbers:
     """Floats have nulls as NaN in pandas; 1767571200.123 is not exactly that many seconds."""
     up, down = _SCALES[unit]
     floats = pc.fill_null(column.cast(pa.float64()), np.nan)
-    values = np.floor(np.round(_array(floats) * up / down, 3))
+    values = np.floor(np.round(one_piece(floats).to_numpy() * up / down, 3))
     null = np.isnan(values)
     outside = np.abs(values) >= 2.0**63
     clipped = np.where(null | outside, 0, values).astype(np.int64)
@@ -274,7 +271,3 @@ def is_text(kind: pa.DataType) -> bool:
 
 def _some(mask: Mask) -> Mask | None:
     return mask if mask.any() else None
-
-
-def _array(column: pa.ChunkedArray) -> Any:
-    return (column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()).to_numpy()

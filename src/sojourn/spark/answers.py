@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from sojourn.replay import rows
+from sojourn.replay import rows, schemas
 from sojourn.replay.endings import PENDING, STATUS, Endings
 from sojourn.spark.session import quiet_pyspark
 
@@ -138,7 +138,7 @@ class Kind(NamedTuple):
         whole = pa.Table.from_batches(batches, schema)
         for name in self.columns:
             if name not in schema.names:  # left out, where nothing can be pending
-                kind = rows.PENDING.field(name)
+                kind = schemas.OPERATIONS.field(name)
                 whole = whole.append_column(kind, pa.nulls(len(whole), kind.type))
         table = whole.select(self.columns)
         if self.has_extras and "extras" in schema.names:
@@ -149,7 +149,7 @@ class Kind(NamedTuple):
 
 KINDS = {
     OUTCOME: Kind("outcomes", rows.OUTCOME_COLUMNS),
-    PENDING_KIND: Kind("pending", rows.PENDING_COLUMNS),
+    PENDING_KIND: Kind("pending", rows.OPERATION_COLUMNS),
     REJECTED: Kind("rejected", tuple(rows.REJECTED.names), has_extras=False),
 }
 

@@ -190,7 +190,7 @@ def _resolution(ended: DataFrame, extras: list[str], strategy: str) -> Resolutio
 
     return Resolution(
         of_kind(answers.OUTCOME, rows.OUTCOME_COLUMNS, *passed_on),
-        of_kind(answers.PENDING_KIND, rows.PENDING_COLUMNS, *passed_on),
+        of_kind(answers.PENDING_KIND, rows.OPERATION_COLUMNS, *passed_on),
         of_kind(answers.REJECTED, tuple(rows.REJECTED.names)),
         ended,
         strategy,

@@ -33,12 +33,12 @@ from pyspark.sql import functions as sf
 
 from sojourn.errors import SojournError
 from sojourn.replay import rows
-from sojourn.replay.endings import Endings
+from sojourn.replay.local import Index, steps_of, without_duplicates
 from sojourn.replay.steps import Steps
 from sojourn.spark import fingerprints, parcels
 from sojourn.spark.answers import REJECTED
 from sojourn.spark.frames import HASHES, Hashes, Source, Stage, Tables
-from sojourn.spark.stages import Job, sent_by_id, without_duplicates
+from sojourn.spark.stages import Job, sent_by_id
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -66,22 +66,6 @@ class TooMany(SojournError, RuntimeError):
     """There is more than a broadcast is good for; `strategy="shuffle"` takes any number."""
 
 
-class Index(NamedTuple):
-    """What operations look up."""
-
-    signals: Steps
-    cancels: Steps | None
-
-    def end(self, wanted: rows.CleanOperations, until_ms: int | None) -> Endings:
-        """Say how operations end that have no duplicates among them."""
-        moments, holds = self.signals.held_ms(wanted.keys, wanted.offsets, threads=1)
-        cancel_ms = has_cancel = None
-        if self.cancels is not None:
-            # The earliest cancel at or after the submission: ids for keys, and times for offsets.
-            cancel_ms, has_cancel = self.cancels.held_ms(wanted.ids, wanted.submitted_ms, threads=1)
-        return wanted.end(moments, holds, cancel_ms, has_cancel, until_ms, threads=1)
-
-
 @dataclass(frozen=True, slots=True)
 class Survey:
     """The first job: what its tasks find, and what the driver makes of it."""
@@ -90,10 +74,10 @@ class Survey:
     limits: Limits
 
     def find_steps(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        yield from self._find(batches, rows.SIGNALS, parcels.STEPS, self._signals)
+        yield from self._find(batches, rows.SIGNALS, parcels.STEPS)
 
     def find_cancel_steps(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        yield from self._find(batches, rows.CANCELS, parcels.CANCEL_STEPS, self._cancels)
+        yield from self._find(batches, rows.CANCELS, parcels.CANCEL_STEPS)
 
     def pack_hashes(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for place, table in parcels.numbered(batches, HASHES):
@@ -110,29 +94,23 @@ class Survey:
             if parcel.kind == parcels.REJECTED:
                 found.rejected.append(parcel)
             elif parcel.kind == parcels.HASHES:
-                found.hashes.append(np.frombuffer(parcel.contents, dtype=np.int64))
+                found.hashes.append(np.frombuffer(parcel.body, dtype=np.int64))
             else:
-                found.steps[parcel.kind].append(pickle.loads(parcel.contents))
+                found.steps[parcel.kind].append(pickle.loads(parcel.body))
         if sum(len(part) for parts in found.steps.values() for part in parts) > self.limits.steps:
             raise TooMany(_TOO_MANY)
         return found
 
-    def _find(
-        self,
-        batches: Batches,
-        name: str,
-        kind: int,
-        read: Callable[[pa.Table], tuple[pa.Table, Steps]],
-    ) -> Iterator[pa.RecordBatch]:
+    def _find(self, batches: Batches, name: str, kind: int) -> Iterator[pa.RecordBatch]:
         parts: list[Steps] = []
         count = rejected_rows = 0
         for place, table in parcels.numbered(batches, self.job.columns[name]):
-            rejected, steps = read(table)
-            if len(rejected):
-                yield parcels.packed(rejected, 0, parcels.REJECTED, place)
-            rejected_rows += len(rejected)
-            parts.append(steps)
-            count += len(steps)
+            clean = rows.CHECKS[name](table)
+            if len(clean.rejected):
+                yield parcels.packed(clean.rejected, 0, parcels.REJECTED, place)
+            rejected_rows += len(clean.rejected)
+            parts.append(steps_of(clean.until(self.job.until_ms), threads=1))
+            count += len(parts[-1])
             if len(parts) > _PARTS or count > self.limits.steps:
                 parts = [Steps.merged(parts, threads=1)]
                 count = len(parts[0])
@@ -141,20 +119,8 @@ class Survey:
                 return
         if count:
             steps = Steps.merged(parts, threads=1)
-            contents = pa.py_buffer(pickle.dumps(steps, protocol=pickle.HIGHEST_PROTOCOL))
-            yield parcels.forwarded(parcels.Parcel(kind, 0, contents), 0)
-
-    def _signals(self, table: pa.Table) -> tuple[pa.Table, Steps]:
-        seen = rows.check_signals(table)
-        keys, offsets, at_ms = seen.keys, seen.offsets, seen.at_ms
-        if self.job.until_ms is not None:
-            known = at_ms <= self.job.until_ms
-            keys, offsets, at_ms = keys.filter(pa.array(known)), offsets[known], at_ms[known]
-        return seen.rejected, Steps(keys, offsets, at_ms, threads=1)
-
-    def _cancels(self, table: pa.Table) -> tuple[pa.Table, Steps]:
-        seen = rows.check_cancels(table)
-        return seen.rejected, Steps(seen.ids, seen.at_ms, seen.at_ms, threads=1)
+            body = pa.py_buffer(pickle.dumps(steps, protocol=pickle.HIGHEST_PROTOCOL))
+            yield parcels.forwarded(parcels.Parcel(kind, 0, body), 0)
 
 
 @dataclass(slots=True)
@@ -172,6 +138,11 @@ class Findings:
         return Index(
             Steps.merged(self.steps[parcels.STEPS]), Steps.merged(cancels) if cancels else None
         )
+
+    def rejected_rows(self) -> pa.Table:
+        """The signals and cancels that mean nothing."""
+        rejected = parcels.opened(self.rejected)
+        return rows.REJECTED.empty_table() if rejected is None else rejected
 
     def suspects(self, limits: Limits) -> Hashes:
         """The hashes that are there more than once; raises TooMany."""
@@ -193,34 +164,31 @@ class Lookup:
 
     def end_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for _, table in parcels.numbered(batches, self.job.columns[rows.OPERATIONS]):
-            wanted = rows.check_operations(table)
-            yield from self.job.answers.rejected(wanted.rejected)
-            yield from self._ended(wanted)
+            clean = rows.check_operations(table)
+            yield from self.job.answers.rejected(clean.rejected)
+            yield from self._ended(clean)
 
     def pack_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for place, table in parcels.numbered(batches, self.job.columns[rows.OPERATIONS]):
-            wanted = rows.check_operations(table)
-            yield from self.job.rejected(wanted.rejected, place)
-            if len(wanted):
-                words, _ = fingerprints.of_texts(wanted.ids)
-                yield from sent_by_id(table, wanted, words, self.job.partitions, place)
+            clean = rows.check_operations(table)
+            yield from self.job.rejected(clean.rejected, place)
+            if len(clean):
+                words, _ = fingerprints.of_texts(clean.ids)
+                yield from sent_by_id(table, clean, words, self.job.partitions, place)
 
     def end_firsts(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        kept: list[parcels.Parcel] = []
-        for _, parcel in parcels.received(batches):
-            if parcel.kind == parcels.REJECTED:
-                yield from self.job.answers.rejected(parcel.open())
-            else:
-                kept.append(parcel)
-        if kept:
-            table = parcels.opened(kept, self.job.columns[rows.OPERATIONS])
-            wanted, duplicates = without_duplicates(table)
+        kept: dict[int, list[parcels.Parcel]] = {parcels.OPERATIONS: []}
+        yield from self.job.kept(batches, kept)
+        table = parcels.opened(kept[parcels.OPERATIONS])
+        if table is not None:
+            clean = rows.check_operations(table)
+            clean, duplicates = without_duplicates(table, clean, threads=1)
             yield from self.job.answers.rejected(duplicates)
-            yield from self._ended(wanted)
+            yield from self._ended(clean)
 
-    def _ended(self, wanted: rows.CleanOperations) -> Iterator[pa.RecordBatch]:
-        endings = self.index.value.end(wanted, self.job.until_ms)
-        yield from self.job.answers.ended(wanted, endings)
+    def _ended(self, clean: rows.CleanOperations) -> Iterator[pa.RecordBatch]:
+        endings = self.index.value.end(clean, self.job.until_ms, threads=1)
+        yield from self.job.answers.ended(clean, endings)
 
 
 def resolved(
@@ -238,7 +206,7 @@ def resolved(
     operations = tables.operations
     found, suspects = surveyed(operations, tables.signals, tables.cancels, job, limits)
     lookup = Lookup(job, operations.session.sparkContext.broadcast(found.index()))
-    rejected = parcels.opened(found.rejected, rows.REJECTED)
+    rejected = found.rejected_rows()
     if not len(suspects):
         return operations.mapped(last(lookup.end_operations), output), rejected
     others, these = operations.split(suspects)

@@ -23,6 +23,7 @@ from sojourn.errors import SojournError
 from sojourn.replay.progress import Progress
 from sojourn.replay.waiting import Waiting
 from sojourn.spark import reshard
+from sojourn.spark.ddl import ddl
 from sojourn.spark.folders import Folder
 from sojourn.spark.heads import Head, head_of, parts_of
 from sojourn.spark.session import quiet_pyspark
@@ -35,12 +36,22 @@ _ENGINES: dict[int, type[Progress | Waiting]] = {KEYS: Progress, IDS: Waiting}
 _OPTIONS = {KEYS: "forget_keys_after_ms", IDS: "remember_ms"}
 
 _HEAD, _SNAPSHOT, _LOG = range(3)
-_STATE_DDL = (
-    "shard int, snapshot binary, names long, waiting long, nbytes long, snapshot_bytes long, "
-    "log_bytes long, log_entries long, now_ms long, latest_ms array<long>, news_ms array<long>"
+_PACE = [
+    ("now_ms", pa.int64()),
+    ("latest_ms", pa.list_(pa.int64())),
+    ("news_ms", pa.list_(pa.int64())),
+]
+_STATE_SCHEMA = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("snapshot", pa.binary()),
+        *((name, pa.int64()) for name in ("names", "waiting", "nbytes")),
+        *((name, pa.int64()) for name in ("snapshot_bytes", "log_bytes", "log_entries")),
+        *_PACE,
+    ]
 )
-_CUT_DDL = "shard int, piece binary"
-_INITIAL_DDL = "shard int, snapshot binary, now_ms long, latest_ms array<long>, news_ms array<long>"
+_CUT_SCHEMA = pa.schema([("shard", pa.int32()), ("piece", pa.binary())])
+_INITIAL_SCHEMA = pa.schema([("shard", pa.int32()), ("snapshot", pa.binary()), *_PACE])
 
 _FORK = "sojourn-fork"
 _READ_BEFORE = 2**40  # a number of a batch that no query comes to
@@ -68,7 +79,7 @@ class Checkpoint:
         """Return a row for each shard: its engine as a snapshot, and numbers of it."""
         with quiet_pyspark():
             pieces = self._pieces(stage)
-            return pieces.groupBy("shard").applyInArrow(_by_key(Rebuilt(stage)), _STATE_DDL)
+            return pieces.groupBy("shard").applyInArrow(_by_key(Rebuilt(stage)), ddl(_STATE_SCHEMA))
 
     def initial(self, stage: int, shards: int, option: int) -> DataFrame:
         """Return what the stage of a stream with so many shards is to begin with, a row a shard.
@@ -79,10 +90,11 @@ class Checkpoint:
             # All shards of the first stage keep the same pace; in the second it is not kept.
             pace = self.shards(KEYS).select("now_ms", "latest_ms", "news_ms").limit(1).first()
             assert pace is not None
-            told = (pace["now_ms"], tuple(pace["latest_ms"]), tuple(pace["news_ms"]))
-            pieces = self.shards(stage).mapInArrow(Cut(stage, shards, pace["now_ms"]), _CUT_DDL)
-            join = Joined(stage, option, *told)
-            return pieces.groupBy("shard").applyInArrow(_by_key(join), _INITIAL_DDL)
+            now_ms, latest_ms, news_ms = pace
+            cut = Cut(stage, shards, now_ms)
+            pieces = self.shards(stage).mapInArrow(cut, ddl(_CUT_SCHEMA))
+            join = Joined(stage, option, now_ms, tuple(latest_ms), tuple(news_ms))
+            return pieces.groupBy("shard").applyInArrow(_by_key(join), ddl(_INITIAL_SCHEMA))
 
     def offsets(self) -> list[str]:
         """Return how far each source was read, in the order of the sources."""
@@ -304,21 +316,3 @@ def _was_carried(entry: dict[str, Any]) -> bool:
 
 def _table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist(rows, schema)
-
-
-_PACE = [
-    ("now_ms", pa.int64()),
-    ("latest_ms", pa.list_(pa.int64())),
-    ("news_ms", pa.list_(pa.int64())),
-]
-_STATE_SCHEMA = pa.schema(
-    [
-        ("shard", pa.int32()),
-        ("snapshot", pa.binary()),
-        *((name, pa.int64()) for name in ("names", "waiting", "nbytes")),
-        *((name, pa.int64()) for name in ("snapshot_bytes", "log_bytes", "log_entries")),
-        *_PACE,
-    ]
-)
-_CUT_SCHEMA = pa.schema([("shard", pa.int32()), ("piece", pa.binary())])
-_INITIAL_SCHEMA = pa.schema([("shard", pa.int32()), ("snapshot", pa.binary()), *_PACE])

@@ -29,6 +29,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sojourn.replay import rows
 from sojourn.spark import answers, broadcast, fingerprints, strategies
 from sojourn.spark.answers import Answers
+from sojourn.spark.ddl import ddl
 from sojourn.spark.frames import HASHES, Hashes, Stage, Tables
 from sojourn.spark.session import quiet_pyspark
 from sojourn.spark.stages import Job
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     from sojourn.spark.tables import FileTable
 
-_DONE_SCHEMA = "part int"
 _DONE = pa.schema([("part", pa.int32())])
 # So many rows are written at a time, and become a row group.
 _GROUP_ROWS = 1 << 19
@@ -72,7 +72,7 @@ def resolve_files(found: dict[str, FileTable], until_ms: int | None, to: Path) -
         folder = Folder(to, made)
         try:
             done, rejected = broadcast.resolved(
-                tables, job, broadcast.LIMITS, _DONE_SCHEMA, folder.then_write
+                tables, job, broadcast.LIMITS, ddl(_DONE), folder.then_write
             )
         except broadcast.TooMany:
             return False

@@ -24,13 +24,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sojourn.replay import rows
+from sojourn.replay import rows, schemas
+from sojourn.replay.arrays import Integers
+from sojourn.replay.rows import CleanEvents
 from sojourn.spark import fingerprints
+from sojourn.spark.ddl import ddl
 
-Integers = npt.NDArray[np.int64]
-
-SAMPLE_SCHEMA = "key string, offset long, weight double"
 _SAMPLE = pa.schema([("key", pa.string()), ("offset", pa.int64()), ("weight", pa.float64())])
+SAMPLE_SCHEMA = ddl(_SAMPLE)
 # As many rows of a sample are kept of each input partition.
 _KEPT_ROWS = 1_000
 # With fewer rows in the sample nothing can be said, and little is at stake.
@@ -65,38 +66,31 @@ class HotKeys:
     def later(
         self,
         words: fingerprints.Words,
-        keys: pa.Array,
-        offsets: Integers,
-        at_ms: Integers,
+        signals: CleanEvents,
         count: int,
-    ) -> Iterator[tuple[int, list[pa.Array]]]:
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Tell each slice the earliest of these signals among later slices: to which partition,
-        and the signals (key, offset, at_ms)."""
+        and the signal."""
         for word, cuts in self.cuts.items():
             hot = np.flatnonzero(words == np.uint64(word))
             if not len(hot):
                 continue
             partition_of_slices = self._partition_of_slices(word, count)
-            names = keys.take(pa.array(hot)).dictionary_encode()
+            names = signals.names.take(pa.array(hot)).dictionary_encode()
             for code, name in enumerate(names.dictionary):
                 of_key = hot[names.indices.to_numpy() == code]
-                slices = np.searchsorted(cuts, offsets[of_key], side="right")
+                slices = np.searchsorted(cuts, signals.offsets[of_key], side="right")
                 earliest = np.full(len(cuts) + 1, rows.MOST, dtype=np.int64)
                 seen = np.zeros(len(cuts) + 1, dtype=np.bool_)
-                np.minimum.at(earliest, slices, at_ms[of_key])
+                np.minimum.at(earliest, slices, signals.at_ms[of_key])
                 seen[slices] = True
                 earliest = np.minimum.accumulate(earliest[::-1])[::-1]
                 seen = np.logical_or.accumulate(seen[::-1])[::-1]
                 for n in np.flatnonzero(seen[1:]).tolist():
                     last = max(int(cuts[n]) - 1, rows.LEAST)  # offset of slice n
-                    yield (
-                        int(partition_of_slices[n]),
-                        [
-                            pa.array([name.as_py()], pa.string()),
-                            pa.array([last], pa.int64()),
-                            pa.array([earliest[n + 1]], pa.int64()),
-                        ],
-                    )
+                    signal = [[name.as_py()], [last], [int(earliest[n + 1])]]
+                    batch = pa.record_batch(signal, schema=schemas.SIGNALS)
+                    yield int(partition_of_slices[n]), batch
 
     def _partition_of_slices(self, word: int, count: int) -> npt.NDArray[np.uint16]:
         """Slices go to partitions side by side, the first to where the key would go."""

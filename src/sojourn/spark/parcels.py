@@ -1,15 +1,19 @@
 """The parcels: many rows travel as one.
 
-Between Python and the JVM, and through a shuffle, Spark handles rows one by one; our rows are
-small and there are many of them. So a task sorts its rows by the partition they have to go to,
-packs those for one partition together, as Arrow writes them, and for Spark that is one row:
+Between Python and the JVM, and through a shuffle, Spark handles rows one by one: each is converted,
+hashed, sorted and handed over on its own. Our rows are small and there are many of them. So a task
+sorts its rows by where they have to go, packs those for one place together as Arrow writes them,
+and for Spark that is one row. In a batch job:
 
     partition int   where it has to go
     kind      byte  what is in it
     place     long  which task packed it, and as which of its parcels: the order of arrival
-    parcel    binary
+    body      binary
 
-A parcel is small enough to be moved about (it is made of a few megabytes of input at a time), and
+In a stream the place is a shard, and with the parcel go the times of its rows (intake.py).
+
+Rows of a kind in `SCHEMAS` go without their schema, which the kind tells; others bring it along. A
+parcel is small enough to be moved about (it is made of a few megabytes of input at a time), and
 large enough for its own cost not to matter.
 """
 
@@ -23,29 +27,55 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark import TaskContext
 
+from sojourn.replay import journal, schemas
+from sojourn.spark.ddl import ddl
 from sojourn.spark.workers import settle
 
-SPARK_SCHEMA = "partition int, kind byte, place long, parcel binary"
 _SCHEMA = pa.schema(
     [
         ("partition", pa.int32()),
         ("kind", pa.int8()),
         ("place", pa.int64()),
-        ("parcel", pa.binary()),
+        ("body", pa.binary()),
     ]
 )
+SPARK_SCHEMA = ddl(_SCHEMA)
 
 # What a parcel holds.
-OPERATIONS = 0  # rows as they came in, checked
-REQUIREMENTS = 1
-SIGNALS = 2
-CANCELS = 3
-MOMENTS = 4
-REJECTED = 5
-STEPS = 6  # of signals
-CANCEL_STEPS = 7
-HASHES = 8  # of ids
-TOO_MANY = 9  # nothing: the task gave up
+TICK = 0  # no rows; says to a shard that there is a batch
+OPERATIONS = 1  # with the columns that the user gave them, checked
+SUBMISSIONS = 2
+REQUIREMENTS = 3
+SIGNALS = 4
+CANCELS = 5
+CANDIDATES = 6
+ENDED = 7
+REJECTED = 8
+HELD = 9  # no rows; says how much a shard holds
+QUESTIONS = 10  # from when on does a requirement hold? Asked by fingerprint of the operation
+MOMENTS = 11  # the answers
+STEPS = 12  # of signals
+CANCEL_STEPS = 13
+HASHES = 14  # of ids
+TOO_MANY = 15  # nothing: the task gave up
+
+_REFERENCE = [("reference", pa.uint64()), ("check", pa.uint32()), ("index", pa.int32())]
+
+SCHEMAS: dict[int, pa.Schema] = {
+    SUBMISSIONS: schemas.SUBMISSIONS,
+    REQUIREMENTS: schemas.REQUIREMENTS,
+    SIGNALS: schemas.SIGNALS,
+    CANCELS: schemas.CANCELS,
+    CANDIDATES: schemas.CANDIDATES,
+    ENDED: schemas.ENDED,
+    REJECTED: schemas.REJECTED,
+    QUESTIONS: pa.schema([*_REFERENCE, ("key", pa.string()), ("offset", pa.int64())]),
+    MOMENTS: pa.schema([*_REFERENCE, ("moment_ms", pa.int64()), ("holds", pa.bool_())]),
+}
+
+# Counted in every parcel of a stream's ends.
+COUNTS = ("completed", "expired", "cancelled", "rejected")
+HOLDINGS = ("keys", "ids", "operations")  # counted once for each shard and batch
 
 # Input is gathered up to this much before it is packed; a parcel is a partition's share of it.
 GATHERED_BYTES = 32 << 20
@@ -55,10 +85,72 @@ GATHERED_ROWS = 1 << 18
 class Parcel(NamedTuple):
     kind: int
     place: int
-    contents: pa.Buffer
+    body: pa.Buffer
 
     def open(self) -> pa.Table:
-        return pa.ipc.open_stream(self.contents).read_all()
+        return unseal(self.kind, self.body)
+
+
+def seal(kind: int, rows: Any) -> pa.Buffer:
+    """Return rows of this kind, a table or a batch, as bytes; there is at least one."""
+    if kind in SCHEMAS:
+        if isinstance(rows, pa.Table):
+            rows = rows.combine_chunks().to_batches()[0]
+        fitting: Any = journal.in_schema(rows, SCHEMAS[kind])
+        return fitting.serialize()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write(rows)
+    return sink.getvalue()
+
+
+def unseal(kind: int, body: Any) -> pa.Table:
+    """Return the rows of a parcel of this kind."""
+    if kind in SCHEMAS:
+        return pa.Table.from_batches([unseal_batch(kind, body)])
+    return pa.ipc.open_stream(body).read_all()
+
+
+def unseal_batch(kind: int, body: Any) -> pa.RecordBatch:
+    """Return the rows of a parcel, of a kind whose schema is known."""
+    return pa.ipc.read_record_batch(pa.py_buffer(body), SCHEMAS[kind])
+
+
+def joined(kind: int, bodies: list[bytes]) -> pa.RecordBatch | None:
+    """Return the rows of several parcels as one batch; None if there are no parcels."""
+    if len(bodies) <= 1:
+        return unseal_batch(kind, bodies[0]) if bodies else None
+    return pa.concat_batches([unseal_batch(kind, body) for body in bodies])
+
+
+def opened(parcels: list[Parcel]) -> pa.Table | None:
+    """Open parcels in the order in which they arrived, as one table; None if there are none."""
+    if not parcels:
+        return None
+    ordered = sorted(parcels, key=lambda parcel: parcel.place)
+    return pa.concat_tables([parcel.open() for parcel in ordered])
+
+
+def split(rows: Any, places: npt.NDArray[Any]) -> Iterator[tuple[int, Any]]:
+    """Yield the rows that go to each place; among themselves they stay in order."""
+    order = np.argsort(places.astype(np.uint16, copy=False), kind="stable")
+    ordered = taken(rows, order)
+    counts = np.bincount(places)
+    ends = np.cumsum(counts)
+    for place in np.flatnonzero(counts).tolist():
+        count = int(counts[place])
+        yield place, ordered.slice(int(ends[place]) - count, count)
+
+
+def taken(rows: Any, order: npt.NDArray[np.int64]) -> Any:
+    """Rearrange the rows; what Arrow cannot take is put together slice by slice."""
+    if isinstance(rows, pa.RecordBatch):
+        return rows.take(pa.array(order))
+    rows = rows.combine_chunks()
+    try:
+        return rows.take(pa.array(order))
+    except pa.ArrowNotImplementedError:
+        return pa.concat_tables([rows.slice(n, 1) for n in order.tolist()])
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -90,43 +182,26 @@ def numbered(
 
 
 def sent(
-    table: pa.Table, partitions: npt.NDArray[np.uint16], kind: int, place: int
+    rows: Any, partitions: npt.NDArray[np.uint16], kind: int, place: int
 ) -> Iterator[pa.RecordBatch]:
-    """Pack each partition's rows; among themselves they stay in order."""
-    order = np.argsort(partitions, kind="stable")
-    table = taken(table, order)
-    counts = np.bincount(partitions)
-    ends = np.cumsum(counts)
-    for partition in np.flatnonzero(counts).tolist():
-        count = int(counts[partition])
-        yield packed(table.slice(int(ends[partition]) - count, count), partition, kind, place)
+    """Pack each partition's rows."""
+    for partition, some in split(rows, partitions):
+        yield packed(some, partition, kind, place)
 
 
-def taken(table: pa.Table, order: npt.NDArray[np.int64]) -> pa.Table:
-    """Rearrange the rows; what Arrow cannot take is put together slice by slice."""
-    table = table.combine_chunks()
-    try:
-        return table.take(pa.array(order))
-    except pa.ArrowNotImplementedError:
-        return pa.concat_tables([table.slice(n, 1) for n in order.tolist()])
-
-
-def packed(table: pa.Table, partition: int, kind: int, place: int) -> pa.RecordBatch:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return forwarded(Parcel(kind, place, sink.getvalue()), partition)
+def packed(rows: Any, partition: int, kind: int, place: int) -> pa.RecordBatch:
+    return forwarded(Parcel(kind, place, seal(kind, rows)), partition)
 
 
 def forwarded(parcel: Parcel, partition: int) -> pa.RecordBatch:
-    """Make a row of a parcel without copying its contents."""
-    ends = pa.py_buffer(np.array([0, parcel.contents.size], dtype=np.int32))
+    """Make a row of a parcel without copying its body."""
+    ends = pa.py_buffer(np.array([0, parcel.body.size], dtype=np.int32))
     return pa.record_batch(
         [
             pa.array([partition], pa.int32()),
             pa.array([parcel.kind], pa.int8()),
             pa.array([parcel.place], pa.int64()),
-            pa.Array.from_buffers(pa.binary(), 1, [None, ends, parcel.contents]),
+            pa.Array.from_buffers(pa.binary(), 1, [None, ends, parcel.body]),
         ],
         schema=_SCHEMA,
     )
@@ -140,24 +215,8 @@ def received(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Parcel]]:
             batch.column("partition").to_pylist(),
             batch.column("kind").to_pylist(),
             batch.column("place").to_pylist(),
-            batch.column("parcel"),
+            batch.column("body"),
             strict=True,
         )
-        for partition, kind, place, contents in rows:
-            yield partition, Parcel(kind, place, contents.as_buffer())
-
-
-def opened(parcels: list[Parcel], schema: pa.Schema) -> pa.Table:
-    """Open parcels in the order in which they arrived, as one table."""
-    ordered = sorted(parcels, key=lambda parcel: parcel.place)
-    tables = [parcel.open() for parcel in ordered]
-    return pa.concat_tables(tables) if tables else schema.empty_table()
-
-
-def one_piece(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column in one piece, of wide strings if narrow ones cannot hold it."""
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    if pa.types.is_string(column.type) and column.nbytes >= 1 << 31:
-        column = column.cast(pa.large_string())
-    return column.combine_chunks()
+        for partition, kind, place, body in rows:
+            yield partition, Parcel(kind, place, body.as_buffer())

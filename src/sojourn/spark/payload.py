@@ -20,6 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sojourn.replay.arrays import one_piece
+
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
 
@@ -48,10 +50,10 @@ class PayloadFormat:
                 nulls[:, n // 8] |= empty.astype(np.uint8) << (n % 8)
         head["nulls"] = nulls.view(self._head["nulls"]).reshape(-1)
         for n in self._fixed:
-            head[f"c{n}"] = _fixed_values(_one_piece(table.column(n)))
+            head[f"c{n}"] = _fixed_values(one_piece(table.column(n)))
         texts = []
         for n in self._loose:
-            text = _as_bytes(_one_piece(table.column(n)))
+            text = _as_bytes(one_piece(table.column(n)))
             head[f"c{n}"] = pc.binary_length(text).to_numpy(zero_copy_only=False)
             texts.append(text)
         # One column of a fixed width, and one of the rest: joined row by row.
@@ -185,7 +187,3 @@ def _from_bytes(
 def _bounds(array: pa.Array) -> Places:
     places = np.frombuffer(array.buffers()[1], dtype=np.int32)
     return places[array.offset : array.offset + len(array) + 1].astype(np.int64)
-
-
-def _one_piece(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

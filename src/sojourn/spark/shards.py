@@ -1,6 +1,6 @@
 """The shards: the two stages of a stream, each a part of the engine beside its state.
 
-    bundles ─▶ KeyShards ────────────────────────▶ IdShards ─▶ outcomes, rejected, what is held
+    parcels ─▶ KeyShards ────────────────────────▶ IdShards ─▶ outcomes, rejected, what is held
                shard of the key                     shard of the id
                progress; who waits for it           operations; how they end
                the pace; who is late
@@ -23,12 +23,14 @@ import pyarrow.compute as pc
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from sojourn.replay import rows
+from sojourn.replay import rows, schemas
 from sojourn.replay.progress import Progress
 from sojourn.replay.waiting import Waiting
-from sojourn.spark import bundles
+from sojourn.spark import parcels
+from sojourn.spark.ddl import ddl
 from sojourn.spark.hashing import hashes, shard_of
 from sojourn.spark.heads import Head
+from sojourn.spark.intake import KIND
 from sojourn.spark.ledger import Ledger
 from sojourn.spark.pace import SOURCES, Pace, Rule, later
 from sojourn.spark.payload import PayloadFormat
@@ -37,26 +39,32 @@ from sojourn.spark.workers import settle
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
 
-NEWS_DDL = "shard int, kind byte, now_ms long, keys long, body binary"
-ENDS_DDL = (
-    "kind byte, completed long, expired long, cancelled long, rejected long, "
-    "keys long, ids long, operations long, time_ms long, body binary"
+_NEWS = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("kind", pa.int8()),
+        ("now_ms", pa.int64()),
+        ("keys", pa.int64()),
+        ("body", pa.binary()),
+    ]
 )
-_News = Row("shard", "kind", "now_ms", "keys", "body")
-_Ends = Row("kind", *bundles.STATUSES, *bundles.HOLDINGS, "time_ms", "body")
+_ENDS = pa.schema(
+    [
+        ("kind", pa.int8()),
+        *((name, pa.int64()) for name in (*parcels.COUNTS, *parcels.HOLDINGS, "time_ms")),
+        ("body", pa.binary()),
+    ]
+)
+NEWS_DDL, ENDS_DDL = ddl(_NEWS), ddl(_ENDS)
+_News, _Ends = Row(*_NEWS.names), Row(*_ENDS.names)
 
 _TIME = {
-    bundles.REQUIREMENTS: "submitted_ms",
-    bundles.SIGNALS: "at_ms",
-    bundles.OPERATIONS: "submitted_ms",
-    bundles.CANCELS: "at_ms",
+    parcels.REQUIREMENTS: "submitted_ms",
+    parcels.SIGNALS: "at_ms",
+    parcels.SUBMISSIONS: "submitted_ms",
+    parcels.CANCELS: "at_ms",
 }
-_TABLE = {bundles.SIGNALS: rows.SIGNALS, bundles.CANCELS: rows.CANCELS}
-_SOURCE = {
-    bundles.OPERATIONS: SOURCES.index(rows.OPERATIONS),
-    bundles.SIGNALS: SOURCES.index(rows.SIGNALS),
-    bundles.CANCELS: SOURCES.index(rows.CANCELS),
-}
+_TABLE = {kind: name for name, kind in KIND.items()}
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,7 @@ class KeyShards(StatefulProcessor):
     ) -> Iterator[Row]:
         shard = int(key[0])
         head = self._ledger.head()
-        bodies: dict[int, list[bytes]] = {kind: [] for kind in bundles.SCHEMAS}
+        bodies: dict[int, list[bytes]] = {kind: [] for kind in parcels.SCHEMAS}
         least_ms: dict[int, int] = {}
         shown_ms: list[int | None] = [None] * len(SOURCES)
         wall_ms = 0
@@ -103,25 +111,25 @@ class KeyShards(StatefulProcessor):
             if row["body"] is None:  # a tick
                 wall_ms = row["wall_ms"]  # the same in all ticks of a batch
                 if row["most_ms"] is not None:
-                    source = _SOURCE[kind]
+                    source = SOURCES.index(_TABLE[kind])
                     shown_ms[source] = later(shown_ms[source], row["most_ms"])
                 continue
             bodies[kind].append(row["body"])
             if row["least_ms"] is not None:
                 least_ms[kind] = min(least_ms.get(kind, row["least_ms"]), row["least_ms"])
         before_ms = head.pace.now_ms
-        rejected = bodies[bundles.REJECTED]
+        rejected = bodies[parcels.REJECTED]
         for kind, least in least_ms.items():
             if before_ms is not None and least <= before_ms:
                 bodies[kind], late = self._in_time(kind, bodies[kind], before_ms)
                 rejected += late
         head.pace = head.pace.on(shown_ms, wall_ms, self._plan.rule)
         now_ms = head.pace.now_ms
-        for kind in (bundles.OPERATIONS, bundles.CANCELS, bundles.REJECTED):
+        for kind in (parcels.SUBMISSIONS, parcels.CANCELS, parcels.REJECTED):
             for body in bodies[kind]:
                 yield _News(shard, kind, now_ms, None, body)
         yield from self._apply(shard, head, bodies, before_ms)
-        yield _News(shard, bundles.TICK, now_ms, head.names, None)
+        yield _News(shard, parcels.TICK, now_ms, head.names, None)
 
     def handleInitialState(self, key: Any, initialState: Row, timerValues: TimerValues) -> None:
         engine = Progress.restore(initialState["snapshot"])
@@ -136,8 +144,8 @@ class KeyShards(StatefulProcessor):
     ) -> Iterator[Row]:
         """Tell the engine what concerns it, or leave it alone; yield what candidates there are."""
         now_ms = head.pace.now_ms
-        requirements = bundles.joined(bundles.REQUIREMENTS, bodies[bundles.REQUIREMENTS])
-        signals = bundles.joined(bundles.SIGNALS, bodies[bundles.SIGNALS])
+        requirements = parcels.joined(parcels.REQUIREMENTS, bodies[parcels.REQUIREMENTS])
+        signals = parcels.joined(parcels.SIGNALS, bodies[parcels.SIGNALS])
         if requirements is None and signals is None and not head.is_due(now_ms):
             # It will be told the time when there is something for it.
             self._ledger.write_head(head)
@@ -150,8 +158,9 @@ class KeyShards(StatefulProcessor):
         self._ledger.write(shard, head, engine, entry)
         if candidates.num_rows:
             to = shard_of(hashes(candidates.column("id")), self._plan.shards)
-            for n, part in bundles.split(candidates, to, self._plan.shards):
-                yield _News(n, bundles.CANDIDATES, now_ms, None, bundles.seal(part))
+            for n, part in parcels.split(candidates, to):
+                body = parcels.seal(parcels.CANDIDATES, part).to_pybytes()
+                yield _News(n, parcels.CANDIDATES, now_ms, None, body)
 
     def close(self) -> None:
         pass
@@ -162,16 +171,16 @@ class KeyShards(StatefulProcessor):
         """Tell rows in time from late ones, which become rejected ones."""
         kept, rejected = [], []
         for body in bodies:
-            batch = bundles.unseal(kind, body)
+            batch = parcels.unseal_batch(kind, body)
             late = batch.column(_TIME[kind]).to_numpy() <= now_ms
             if not late.any():
                 kept.append(body)
                 continue
             if not late.all():
-                kept.append(bundles.seal(batch.filter(pa.array(~late))))
-            if kind != bundles.REQUIREMENTS:  # these are told of with their operation
+                kept.append(parcels.seal(kind, batch.filter(pa.array(~late))).to_pybytes())
+            if kind != parcels.REQUIREMENTS:  # these are told of with their operation
                 lost = batch.filter(pa.array(late))
-                rejected.append(_rejected(self._plan, kind, lost, LATE))
+                rejected.append(_rejected(self._plan, kind, lost, rows.LATE))
         return kept, rejected
 
 
@@ -192,18 +201,18 @@ class IdShards(StatefulProcessor):
     ) -> Iterator[Row]:
         shard = int(key[0])
         head = self._ledger.head()
-        bodies: dict[int, list[bytes]] = {kind: [] for kind in bundles.SCHEMAS}
+        bodies: dict[int, list[bytes]] = {kind: [] for kind in parcels.SCHEMAS}
         now_ms = keys = None
         for row in arrived:
             now_ms = row["now_ms"]  # the same in all rows of a batch, and never earlier
-            if row["kind"] == bundles.REJECTED:
+            if row["kind"] == parcels.REJECTED:
                 yield _rejects(row["body"])
-            elif row["kind"] == bundles.TICK:
+            elif row["kind"] == parcels.TICK:
                 keys = row["keys"]
             else:
                 bodies[row["kind"]].append(row["body"])
         yield from self._apply(shard, head, bodies, now_ms)
-        yield _Ends(bundles.HELD, 0, 0, 0, 0, keys, head.names, head.waiting, now_ms, None)
+        yield _Ends(parcels.HELD, 0, 0, 0, 0, keys, head.names, head.waiting, now_ms, None)
 
     def handleInitialState(self, key: Any, initialState: Row, timerValues: TimerValues) -> None:
         engine = Waiting.restore(initialState["snapshot"])
@@ -219,9 +228,9 @@ class IdShards(StatefulProcessor):
         self, shard: int, head: Head, bodies: dict[int, list[bytes]], now_ms: int | None
     ) -> Iterator[Row]:
         """Tell the engine what concerns it, or leave it alone; yield what has ended."""
-        operations = bundles.joined(bundles.OPERATIONS, bodies[bundles.OPERATIONS])
-        candidates = bundles.joined(bundles.CANDIDATES, bodies[bundles.CANDIDATES])
-        cancels = bundles.joined(bundles.CANCELS, bodies[bundles.CANCELS])
+        operations = parcels.joined(parcels.SUBMISSIONS, bodies[parcels.SUBMISSIONS])
+        candidates = parcels.joined(parcels.CANDIDATES, bodies[parcels.CANDIDATES])
+        cancels = parcels.joined(parcels.CANCELS, bodies[parcels.CANCELS])
         nothing = operations is None and candidates is None and cancels is None
         if nothing and not head.is_due(now_ms):
             return
@@ -235,20 +244,21 @@ class IdShards(StatefulProcessor):
         if outcomes.num_rows:
             yield _ends(outcomes)
         if duplicates.num_rows:
-            body = _rejected(self._plan, bundles.OPERATIONS, duplicates, rows.DUPLICATE)
+            body = _rejected(self._plan, parcels.SUBMISSIONS, duplicates, rows.DUPLICATE)
             yield _rejects(body)
 
 
 def _ends(outcomes: pa.RecordBatch) -> Row:
     counted = pc.value_counts(outcomes.column("status")).to_pylist()
     counts = {count["values"]: count["counts"] for count in counted}
-    statuses = (counts.get(status, 0) for status in bundles.STATUSES)
-    return _Ends(bundles.OUTCOMES, *statuses, *_NOTHING_HELD, bundles.seal(outcomes))
+    statuses = (counts.get(status, 0) for status in parcels.COUNTS)
+    body = parcels.seal(parcels.ENDED, outcomes).to_pybytes()
+    return _Ends(parcels.ENDED, *statuses, *_NOTHING_HELD, body)
 
 
 def _rejects(body: bytes) -> Row:
-    count = bundles.unseal(bundles.REJECTED, body).num_rows
-    return _Ends(bundles.REJECTED, 0, 0, 0, count, *_NOTHING_HELD, body)
+    count = parcels.unseal_batch(parcels.REJECTED, body).num_rows
+    return _Ends(parcels.REJECTED, 0, 0, 0, count, *_NOTHING_HELD, body)
 
 
 _NOTHING_HELD = (0, 0, 0, None)
@@ -259,17 +269,14 @@ def _earlier(one_ms: int | None, other_ms: int | None) -> int | None:
     return min(known, default=None)
 
 
-LATE = "late: its time is at or before the time already reached"
-
-
 def _rejected(plan: Plan, kind: int, batch: pa.RecordBatch, reason: str) -> bytes:
-    """Return a bundle of rejected rows: the rows as they came, and why."""
-    if kind == bundles.OPERATIONS:
+    """Return a parcel of rejected rows: the rows as they came, and why."""
+    if kind == parcels.SUBMISSIONS:
         table, name = _as_they_came(plan, batch), rows.OPERATIONS
     else:
         table, name = pa.Table.from_batches([batch]), _TABLE[kind]
-    told = rows.reject(table, name, np.arange(len(table)), reason)
-    return bundles.seal(told.combine_chunks().to_batches()[0])
+    rejected = rows.reject(table, name, np.arange(len(table)), reason)
+    return bytes(parcels.seal(parcels.REJECTED, rejected))
 
 
 def _as_they_came(plan: Plan, batch: pa.RecordBatch) -> pa.Table:
@@ -277,14 +284,13 @@ def _as_they_came(plan: Plan, batch: pa.RecordBatch) -> pa.Table:
     form = plan.payload()
     payloads = batch.column("payload")
     carried = form.decode(payloads)
-    item = pa.struct([("key", pa.string()), ("offset", pa.int64())])
-    found = {
+    known = {
         "id": batch.column("id"),
         "submitted_ms": batch.column("submitted_ms"),
         "timeout_ms": pa.array(
             batch.column("deadline_ms").to_numpy() - batch.column("submitted_ms").to_numpy()
         ),
-        "requires": pa.array(form.requirements(payloads), pa.list_(item)),
+        "requires": pa.array(form.requirements(payloads), schemas.REQUIRES),
     }
-    found |= {name: carried.column(name) for name in carried.column_names}
-    return pa.table({name: found[name] for name in plan.order})
+    known |= {name: carried.column(name) for name in carried.column_names}
+    return pa.table({name: known[name] for name in plan.order})

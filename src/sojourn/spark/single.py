@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sojourn.replay import rows
-from sojourn.replay.steps import Steps
+from sojourn.replay.local import Index, without_duplicates
 from sojourn.spark import broadcast, fingerprints, parcels
-from sojourn.spark.broadcast import Index, Limits, Lookup
+from sojourn.spark.broadcast import Limits, Lookup
 from sojourn.spark.frames import Tables
-from sojourn.spark.stages import SIGNALS, Job, RowsChanged, without_duplicates
+from sojourn.spark.stages import Job, RowsChanged, steps_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,10 +42,10 @@ class Single:
 
     def pack_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for place, table in parcels.numbered(batches, self.job.columns[rows.OPERATIONS]):
-            wanted = rows.check_operations(table)
-            yield from self.job.rejected(wanted.rejected, place)
-            if len(wanted):
-                yield from self._sent_by_key(table, wanted, place)
+            clean = rows.check_operations(table)
+            yield from self.job.rejected(clean.rejected, place)
+            if len(clean):
+                yield from self._sent_by_key(table, clean, place)
 
     def send_firsts(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Of operations with one id send the first to its key."""
@@ -55,48 +55,38 @@ class Single:
                 kept.append(parcel)
             else:
                 yield parcels.forwarded(parcel, partition)
-        if kept:
-            table = parcels.opened(kept, self.job.columns[rows.OPERATIONS])
-            wanted, duplicates = without_duplicates(table)
+        table = parcels.opened(kept)
+        if table is not None:
+            clean = rows.check_operations(table)
+            clean, duplicates = without_duplicates(table, clean, threads=1)
             yield from self.job.rejected(duplicates, 0)
-            yield from self._sent_by_key(table, wanted, 0)
+            yield from self._sent_by_key(table, clean, 0)
 
     def end_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         kept: dict[int, list[parcels.Parcel]] = {parcels.OPERATIONS: [], parcels.SIGNALS: []}
-        for _, parcel in parcels.received(batches):
-            if parcel.kind == parcels.REJECTED:
-                yield from self.job.answers.rejected(parcel.open())
-            else:
-                kept[parcel.kind].append(parcel)
-        table = parcels.opened(kept.pop(parcels.OPERATIONS), self.job.columns[rows.OPERATIONS])
-        if not len(table):
+        yield from self.job.kept(batches, kept)
+        table = parcels.opened(kept.pop(parcels.OPERATIONS))
+        if table is None:
             return
-        wanted = rows.check_operations(table)
+        clean = rows.check_operations(table)
         del table
-        seen = parcels.opened(kept.pop(parcels.SIGNALS), SIGNALS)
-        steps = Steps(
-            parcels.one_piece(seen["key"]),
-            seen["offset"].to_numpy(),
-            seen["at_ms"].to_numpy(),
-            threads=1,
-        )
-        del seen
-        endings = Index(steps, self.cancels.value.cancels).end(wanted, self.job.until_ms)
-        yield from self.job.answers.ended(wanted, endings)
+        index = Index(steps_in(kept.pop(parcels.SIGNALS)), self.cancels.value.cancels)
+        endings = index.end(clean, self.job.until_ms, threads=1)
+        yield from self.job.answers.ended(clean, endings)
 
     def _sent_by_key(
-        self, table: pa.Table, wanted: rows.CleanOperations, place: int
+        self, table: pa.Table, clean: rows.CleanOperations, place: int
     ) -> Iterator[pa.RecordBatch]:
-        if len(wanted.keys) != len(wanted):
+        if len(clean.keys) != len(clean):
             raise RowsChanged(
                 "an operation with several requirements came, where all had one before: the rows "
                 "of operations were not the same when Spark read them again; persist or write "
                 "them first"
             )
-        if len(wanted) < len(table):
-            table = parcels.taken(table, wanted.numbers)
-        words, _ = fingerprints.of_texts(wanted.keys)
-        by_key = self.job.hot_keys.partitions(words, wanted.offsets, self.job.partitions)
+        if len(clean) < len(table):
+            table = parcels.taken(table, clean.numbers)
+        words, _ = fingerprints.of_texts(clean.keys)
+        by_key = self.job.hot_keys.partitions(words, clean.offsets, self.job.partitions)
         yield from parcels.sent(table, by_key, parcels.OPERATIONS, place)
 
 
@@ -122,5 +112,4 @@ def resolved(
         )
     packed = packed.union(operations.mapped(single.pack_operations, parcels.SPARK_SCHEMA))
     by_key = packed.repartitionById(job.partitions, "partition")
-    rejected = parcels.opened(found.rejected, rows.REJECTED)
-    return by_key.mapInArrow(single.end_operations, output), rejected
+    return by_key.mapInArrow(single.end_operations, output), found.rejected_rows()

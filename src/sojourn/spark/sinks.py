@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sojourn.errors import OutOfRange, SojournError, WrongType
-from sojourn.spark import bundles
-from sojourn.spark.bundles import HOLDINGS, STATUSES
+from sojourn.spark import parcels
 from sojourn.spark.folders import Folder
+from sojourn.spark.parcels import COUNTS, HOLDINGS
 from sojourn.spark.session import quiet_pyspark
 from sojourn.spark.stream import StreamResolution
 from sojourn.spark.topics import Topic
@@ -62,7 +62,7 @@ class StreamBatch:
     @property
     def counts(self) -> dict[str, int]:
         """How many rows it brought of each status."""
-        return {status: getattr(self, status) for status in STATUSES}
+        return {status: getattr(self, status) for status in COUNTS}
 
 
 OnBatch = Callable[[StreamBatch], None]
@@ -93,7 +93,7 @@ def write_stream(
         raise OutOfRange(f'format must be "parquet" or "json", got {format!r}')
     ends = _ends_of(out, "write_stream")
     with quiet_pyspark():
-        writer = ends.bundles.writeStream.foreachBatch(_Folders(ends, path, format, on_batch))
+        writer = ends.parcels.writeStream.foreachBatch(_Folders(ends, path, format, on_batch))
         return _start(writer, checkpoint, trigger)
 
 
@@ -122,7 +122,7 @@ def write_kafka(
     known = {**(options or {}), "kafka.bootstrap.servers": servers}
     with quiet_pyspark():
         sent = _Sent(ends, Topic(topic, known), checkpoint, on_batch)
-        return _start(ends.bundles.writeStream.foreachBatch(sent), checkpoint, trigger)
+        return _start(ends.parcels.writeStream.foreachBatch(sent), checkpoint, trigger)
 
 
 def to_kafka(out: DataFrame) -> DataFrame:
@@ -156,7 +156,7 @@ class _Sink:
         self._on_batch = on_batch
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        # Kept, since it is looked at more than once; in bundles that is cheap.
+        # Kept, since it is looked at more than once; in parcels that is cheap.
         kept = batch.persist()
         try:
             report = _report(kept, number)
@@ -172,13 +172,13 @@ class _Sink:
 
 
 def _report(kept: DataFrame, number: int) -> StreamBatch:
-    names = (*STATUSES, *HOLDINGS)
+    names = (*COUNTS, *HOLDINGS)
     sums = dict.fromkeys(names, 0)
     time_ms = None
     for row in kept.select("kind", *names, "time_ms").collect():
         for name in names:
             sums[name] += row[name]
-        if row["kind"] == bundles.HELD:
+        if row["kind"] == parcels.HELD:
             time_ms = row["time_ms"]
     return StreamBatch(number=number, time_ms=time_ms, **sums)
 

@@ -15,6 +15,7 @@ from sojourn.replay.columns import Columns
 from sojourn.replay.formats import NOT_UNICODE
 from sojourn.replay.rows import CORRUPT, CORRUPT_REASON
 from sojourn.spark.columns import applied
+from sojourn.spark.ddl import ddl
 from sojourn.spark.session import quiet_pyspark
 
 if TYPE_CHECKING:
@@ -24,12 +25,8 @@ KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"
 
 _TEXT = "_sojourn_text"
 
-_COLUMNS = {
-    rows.OPERATIONS: "id string, submitted_ms long, timeout_ms long, "
-    "requires array<struct<key: string, offset: long>>, needed int",
-    rows.SIGNALS: "key string, offset long, at_ms long",
-    rows.CANCELS: "id string, at_ms long",
-}
+_COLUMNS = {name: ddl(schema) for name, schema in rows.TABLES.items()}
+_COLUMNS[rows.OPERATIONS] = _COLUMNS[rows.OPERATIONS].replace("needed long", "needed int")
 # In JSON a number may be text, and a time a number or text: what it means, rows.py says.
 _REQUIRES = "array<struct<key: string, offset: string>>"
 

@@ -2,7 +2,7 @@
 
     operations ─┐  mapInArrow          transformWithState         mapInArrow
     signals ────┼─ check, lay out ─▶ KeyShards ─▶ IdShards ─▶ unpack ─▶ outcomes, rejected
-    cancels ────┤  in bundles        (shards.py)
+    cancels ────┤  in parcels        (shards.py)
     heartbeat ──┘  (intake.py)
 
 What time it is, what is late and what ends is decided by the shards. Spark's watermarks and timers
@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sojourn.errors import BadTable, OutOfRange, SojournError, WrongType
-from sojourn.replay import rows
-from sojourn.spark import bundles
-from sojourn.spark.intake import BUNDLES_DDL, WALL, Heartbeat, Intake
+from sojourn.replay import rows, schemas
+from sojourn.replay.arrays import one_piece
+from sojourn.spark import parcels
+from sojourn.spark.ddl import ddl
+from sojourn.spark.intake import TAKEN_DDL, WALL, Heartbeat, Intake
 from sojourn.spark.pace import SOURCES, Rule
 from sojourn.spark.payload import PayloadFormat
 from sojourn.spark.session import ROCKSDB, STATE_STORE, STREAM_SETTINGS, quiet_pyspark
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
     from sojourn.spark.checkpoints import Fork
 
-_TOLD = ("table", "reason", "row")
 _MOST_SHARDS = 4096
 _MOST_MS = 2**62
 _PARTITIONS = "spark.sql.shuffle.partitions"
@@ -152,13 +153,13 @@ def resolve_stream(
             carried = sealed if name == rows.OPERATIONS else b""
             take = Intake(name, shards, carried, ahead_ms if on_wall else None)
             frame = _with_wall(frame) if on_wall else frame
-            part = frame.mapInArrow(take, BUNDLES_DDL)
+            part = frame.mapInArrow(take, TAKEN_DDL)
             taken = part if taken is None else taken.union(part)
         assert taken is not None
         if on_wall:
             beats = spark.readStream.format("rate").option("rowsPerSecond", 1)
             beat = _with_wall(beats.option("numPartitions", 1).load())
-            taken = taken.union(beat.mapInArrow(Heartbeat(shards), BUNDLES_DDL))
+            taken = taken.union(beat.mapInArrow(Heartbeat(shards), TAKEN_DDL))
         first, second = (
             None if fork is None else fork.initial(stage, shards, option)
             for stage, option in ((KEYS, forget_ms), (IDS, remember_ms))
@@ -183,7 +184,7 @@ def _observed(ends: DataFrame) -> DataFrame:
     """Have each batch's numbers in the query's progress, whatever sink it has."""
     from pyspark.sql import functions as F
 
-    names = (*bundles.STATUSES, *bundles.HOLDINGS)
+    names = (*parcels.COUNTS, *parcels.HOLDINGS)
     sums = [F.sum(name).alias(name) for name in names]
     return ends.observe(OBSERVED, *sums, F.max("time_ms").alias("time_ms"))
 
@@ -208,19 +209,19 @@ class StreamResolution:
     def rows(self) -> DataFrame:
         """Outcomes and rejected rows, as rows of one kind."""
         with quiet_pyspark():
-            return self.ends.rows(self.ends.bundles)
+            return self.ends.rows(self.ends.parcels)
 
     @property
     def outcomes(self) -> DataFrame:
         """How operations ended."""
         with quiet_pyspark():
-            return self.ends.outcomes(self.ends.bundles)
+            return self.ends.outcomes(self.ends.parcels)
 
     @property
     def rejected(self) -> DataFrame:
         """Rows that mean nothing, came late or from the future."""
         with quiet_pyspark():
-            return self.ends.rejected(self.ends.bundles)
+            return self.ends.rejected(self.ends.parcels)
 
     def write(self, path: str, checkpoint: str, **options: Any) -> StreamingQuery:
         """Start writing to folders; see `write_stream`."""
@@ -239,106 +240,77 @@ class StreamResolution:
 
 @dataclass(frozen=True)
 class Ends:
-    """What the second stage gives: outcomes and rejected rows, still in bundles."""
+    """What the second stage gives: outcomes and rejected rows, still in parcels."""
 
-    bundles: DataFrame
+    parcels: DataFrame
     columns: bytes
     operations: StructType  # as they came
 
     def rows(self, batch: DataFrame) -> DataFrame:
-        """Return outcomes and rejected rows of a batch of the bundles."""
-        ddl = f"{self._outcomes_ddl()}, {_REJECTED_DDL}"
-        return batch.mapInArrow(Unpack(self.columns), ddl)
+        """Return outcomes and rejected rows of a batch of the parcels."""
+        return self._unpacked(batch, (parcels.ENDED, parcels.REJECTED))
 
     def outcomes(self, batch: DataFrame) -> DataFrame:
-        """Return the outcomes of a batch of the bundles."""
-        return batch.mapInArrow(UnpackOutcomes(self.columns), self._outcomes_ddl())
+        """Return the outcomes of a batch of the parcels."""
+        return self._unpacked(batch, (parcels.ENDED,))
 
     def rejected(self, batch: DataFrame) -> DataFrame:
-        """Return the rejected rows of a batch of the bundles."""
-        return batch.mapInArrow(unpack_rejected, _REJECTED_DDL)
+        """Return the rejected rows of a batch of the parcels."""
+        return self._unpacked(batch, (parcels.REJECTED,))
 
-    def _outcomes_ddl(self) -> str:
-        names = pa.ipc.read_schema(pa.py_buffer(self.columns)).names
-        kinds = {field.name: field.dataType.simpleString() for field in self.operations}
-        extras = [f"`{n.replace('`', '``')}` {kinds[n]}" for n in names if n != "needed"]
-        return ", ".join([_OUTCOMES_DDL, *extras])
-
-
-_OUTCOMES_DDL = (
-    "id string, status string, at_ms long, by_key string, waited_ms long, "
-    "submitted_ms long, timeout_ms long"
-)
-_REJECTED_DDL = "table string, reason string, row string"
-
-
-@dataclass(frozen=True)
-class UnpackOutcomes:
-    """Turns bundles of outcomes into rows, passing others over; called by `mapInArrow`."""
-
-    columns: bytes
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        form = PayloadFormat(pa.ipc.read_schema(pa.py_buffer(self.columns)))
-        for kind, found in _opened(batches):
-            if kind == bundles.OUTCOMES:
-                yield _ended(found, form)
-
-
-def unpack_rejected(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Turn bundles of rejected rows into rows, passing others over; called by `mapInArrow`."""
-    for kind, found in _opened(batches):
-        if kind == bundles.REJECTED:
-            yield found
+    def _unpacked(self, batch: DataFrame, kinds: tuple[int, ...]) -> DataFrame:
+        columns = []
+        if parcels.ENDED in kinds:
+            names = pa.ipc.read_schema(pa.py_buffer(self.columns)).names
+            types = {field.name: field.dataType.simpleString() for field in self.operations}
+            columns = [ddl(schemas.STREAM_OUTCOMES)]
+            columns += [f"`{n.replace('`', '``')}` {types[n]}" for n in names if n != "needed"]
+        if parcels.REJECTED in kinds:
+            columns.append(ddl(schemas.REJECTED))
+        return batch.mapInArrow(Unpack(self.columns, kinds), ", ".join(columns))
 
 
 @dataclass(frozen=True)
 class Unpack:
-    """Turns bundles of outcomes and rejected rows into rows of one kind."""
+    """Turns parcels of these kinds into rows, passing others over; called by `mapInArrow`.
+
+    Of outcomes and rejected rows together, each has nulls in the columns of the other, and the
+    status of a rejected row is "rejected".
+    """
 
     columns: bytes
+    kinds: tuple[int, ...] = (parcels.ENDED, parcels.REJECTED)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         form = PayloadFormat(pa.ipc.read_schema(pa.py_buffer(self.columns)))
-        for kind, found in _opened(batches):
-            if kind == bundles.OUTCOMES:
-                ended = _ended(found, form)
-                nothing = [pa.nulls(found.num_rows, pa.string())] * len(_TOLD)
-                names = [*ended.schema.names, *_TOLD]
-                yield pa.record_batch([*ended.columns, *nothing], names=names)
-            else:
-                yield _told(found, form)
+        schema = self._schema(form)
+        for batch in batches:
+            kinds, bodies = batch.column("kind").to_pylist(), batch.column("body").to_pylist()
+            for kind, body in zip(kinds, bodies, strict=True):
+                if kind in self.kinds:
+                    columns = _unpacked(kind, parcels.unseal_batch(kind, body), form)
+                    count = len(next(iter(columns.values())))
+                    arrays = [columns.get(f.name, pa.nulls(count, f.type)) for f in schema]
+                    yield pa.record_batch(arrays, schema=schema)
+
+    def _schema(self, form: PayloadFormat) -> pa.Schema:
+        fields: list[pa.Field] = []
+        if parcels.ENDED in self.kinds:
+            fields += [*schemas.STREAM_OUTCOMES, *(f for f in form.columns if f.name != "needed")]
+        if parcels.REJECTED in self.kinds:
+            fields += schemas.REJECTED
+        return pa.schema(fields)
 
 
-def _opened(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    settle()
-    for batch in batches:
-        kinds, bodies = batch.column("kind").to_pylist(), batch.column("body").to_pylist()
-        for kind, body in zip(kinds, bodies, strict=True):
-            if body is not None:
-                yield kind, bundles.unseal(kind, body)
-
-
-def _ended(found: pa.RecordBatch, form: PayloadFormat) -> pa.RecordBatch:
-    names = [*rows.STREAM_OUTCOME_COLUMNS]
-    arrays = [found.column(name) for name in names]
-    carried = form.decode(found.column("payload"))
-    for name in carried.column_names:
-        if name != "needed":
-            names.append(name)
-            arrays.append(carried.column(name).combine_chunks())
-    return pa.record_batch(arrays, names=names)
-
-
-def _told(found: pa.RecordBatch, form: PayloadFormat) -> pa.RecordBatch:
-    extras = [field for field in form.columns if field.name != "needed"]
-    count = found.num_rows
-    text, number = pa.nulls(count, pa.string()), pa.nulls(count, pa.int64())
-    status = pa.repeat(pa.scalar("rejected"), count)
-    arrays = [text, status, number, text, number, number, number]
-    arrays += [pa.nulls(count, f.type) for f in extras]
-    names = [*rows.STREAM_OUTCOME_COLUMNS, *(f.name for f in extras), *_TOLD]
-    return pa.record_batch([*arrays, *found.columns], names=names)
+def _unpacked(kind: int, batch: pa.RecordBatch, form: PayloadFormat) -> dict[str, pa.Array]:
+    """Return the columns of outcomes, with those that their payloads carry, or of rejected rows."""
+    if kind == parcels.REJECTED:
+        status = pa.repeat(pa.scalar("rejected"), len(batch))
+        return {"status": status, **dict(zip(batch.schema.names, batch.columns, strict=True))}
+    columns = {name: batch.column(name) for name in schemas.STREAM_OUTCOMES.names}
+    carried = form.decode(batch.column("payload"))
+    return columns | {name: one_piece(carried.column(name)) for name in carried.column_names}
 
 
 def _carried(operations: DataFrame) -> pa.Schema:
@@ -349,7 +321,7 @@ def _carried(operations: DataFrame) -> pa.Schema:
     carried = {*rows.extra_names(operations.columns), "needed"}
     found = [field for field in operations.schema if field.name in carried]
     for field in found:
-        if field.name in (*rows.OUTCOME_COLUMNS, *_TOLD):
+        if field.name in (*rows.OUTCOME_COLUMNS, *schemas.REJECTED.names):
             raise BadTable(
                 f"operations: the column {field.name!r} would pass through to the outcomes, which "
                 f"have a column of that name; rename it, e.g. to 'operation_{field.name}'"

@@ -78,7 +78,7 @@ def find_table(
     columns = columns or Columns(files.checked_name(name))
     found = [_absolute(file) for file in lakes.find(path, name)]
     splits = _splits(found)
-    schema = files.SCHEMAS[name]
+    schema = rows.TABLES[name]
     if name == rows.OPERATIONS:
         schema = _with_extras(spark, splits, columns, str(path))
     schema = schema.append(pa.field(rows.CORRUPT, pa.string()))
@@ -217,7 +217,7 @@ def _with_extras(
         raise BadTable(
             f"{columns.table}: the files of {path} do not make one table; {error}"
         ) from None
-    ours = files.SCHEMAS[rows.OPERATIONS]
+    ours = rows.TABLES[rows.OPERATIONS]
     extras = [f.with_type(_sparks(f.type)) for f in whole if f.name not in ours.names]
     return pa.schema([*ours, *extras])
 
