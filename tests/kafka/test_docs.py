@@ -15,8 +15,9 @@ from tests.checkout import ROOT
 
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
-from sojourn.kafka import Cluster, configs
+from sojourn.kafka import Cluster
 from sojourn.kafka.faults import Faults
+from sojourn.kafka.settings import definitions as settings
 
 PAGE = (ROOT / "docs/kafka.md").read_text(encoding="utf-8")
 CLIENTS = ("confluent_kafka", "kafka", "aiokafka")
@@ -74,7 +75,7 @@ def test_the_page_names_things_as_they_are_called() -> None:
     for name in re.findall(r"`faults\.(\w+)\(", faults):
         assert callable(getattr(Faults, name)), name
     with Cluster() as cluster:
-        table = PAGE.split("## What waits")[1].split("\n## ")[0]
+        table = PAGE.split("## Which requests wait")[1].split("\n## ")[0]
         named = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
         assert [name.replace("_", "-") for name in named] == [
             one.name for one in cluster.purgatories
@@ -86,6 +87,6 @@ def test_the_page_names_things_as_they_are_called() -> None:
 def test_the_page_lists_the_settings_that_have_an_effect() -> None:
     section = PAGE.split("## Settings")[1].split("\n## ")[0]
     brokers, topics = re.findall(r"^- of (?:brokers|topics): .*$", section, re.MULTILINE)
-    for definitions, line in [(configs.BROKER, brokers), (configs.TOPIC, topics)]:
+    for definitions, line in [(settings.BROKER, brokers), (settings.TOPIC, topics)]:
         listed = set(re.findall(r"`([a-z]+\.[a-z.]+)`", line))
         assert listed == {name for name, known in definitions.items() if known.is_used}

@@ -22,9 +22,9 @@ from sojourn.kafka.network.reply import Reply as Reply
 
 if TYPE_CHECKING:
     from sojourn.kafka.cluster import Cluster
-    from sojourn.kafka.configs import Settings
     from sojourn.kafka.network.connection import Connection
     from sojourn.kafka.network.listener import Listener
+    from sojourn.kafka.settings.layers import Settings
 
 
 class Context(NamedTuple):

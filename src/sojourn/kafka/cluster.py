@@ -23,14 +23,6 @@ from sojourn.errors import Closed, OutOfRange, TimedOut, WrongType
 from sojourn.kafka.agenda import Agenda
 from sojourn.kafka.apis.registry import handlers
 from sojourn.kafka.broker import Broker, advertised_hosts
-from sojourn.kafka.configs import (
-    BROKER,
-    DYNAMIC_BROKER_CONFIG,
-    DYNAMIC_DEFAULT_BROKER_CONFIG,
-    Layer,
-    Settings,
-    static_layer,
-)
 from sojourn.kafka.controller import Controller
 from sojourn.kafka.faults import Faults
 from sojourn.kafka.groups import Groups
@@ -42,6 +34,14 @@ from sojourn.kafka.purgatories import Purgatories
 from sojourn.kafka.quota import MutationQuota
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.security.security import Security
+from sojourn.kafka.settings.definitions import BROKER
+from sojourn.kafka.settings.layers import (
+    DYNAMIC_BROKER_CONFIG,
+    DYNAMIC_DEFAULT_BROKER_CONFIG,
+    Layer,
+    Settings,
+    static_layer,
+)
 from sojourn.kafka.topic import name_error
 from sojourn.kafka.transactions import TransactionCoordinator
 from sojourn.kafka.wire import ErrorCode

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
-from sojourn.kafka.configs import Settings, topic_settings
 from sojourn.kafka.partition import Partition
 from sojourn.kafka.refusal import Refused
+from sojourn.kafka.settings.layers import Settings, topic_settings
 from sojourn.kafka.topic import Assignment, Topic, name_error, spread
 from sojourn.kafka.wire import ErrorCode
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 if TYPE_CHECKING:
-    from sojourn.kafka.configs import Settings
     from sojourn.kafka.partition import Partition
+    from sojourn.kafka.settings.layers import Settings
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _NAME_LENGTH_MAX = 249

@@ -36,7 +36,7 @@ from sojourn.errors import SojournError
 #: An answer: fields by name.
 Fields = Mapping[str, Any]
 
-#: The versions we can serve. Whether we do depends on who has registered a handler.
+#: The versions of each API that brokers can serve, if they have a handler for it.
 VERSIONS: Mapping[str, tuple[int, int]] = {
     "produce": (3, 11),
     "fetch": (4, 17),

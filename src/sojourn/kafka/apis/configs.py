@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sojourn.kafka.configs import (
+from sojourn.kafka.refusal import Refused
+from sojourn.kafka.settings.definitions import (
     BROKER,
     COARSER,
-    DEFAULT_CONFIG,
     EFFECTIVE,
     LIST,
     TOPIC,
-    TOPIC_CONFIG,
     InvalidConfig,
+)
+from sojourn.kafka.settings.layers import (
+    DEFAULT_CONFIG,
+    TOPIC_CONFIG,
     Layer,
     Settings,
     check_together,
 )
-from sojourn.kafka.refusal import Refused
 from sojourn.kafka.topic import name_error
 from sojourn.kafka.wire import ErrorCode
 

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from sojourn.kafka.apis.configs import config_entries
-from sojourn.kafka.configs import InvalidConfig, Settings
 from sojourn.kafka.controller import METADATA
 from sojourn.kafka.delayed import DelayedRequest
 from sojourn.kafka.refusal import Refused
+from sojourn.kafka.settings.definitions import InvalidConfig
+from sojourn.kafka.settings.layers import Settings
 from sojourn.kafka.topic import Assignment, Topic, name_error
 from sojourn.kafka.wire import ErrorCode, milliseconds
 

@@ -14,7 +14,7 @@ moves or the leader changes, and is then answered if
     B  the client's leader epoch is out of date (or ahead)
     C  the offset asked for is no longer in the log, or above what the client may read
     D  the client's log diverges from ours (the epochs differ)
-    E  a follower has not been told that the high watermark, or the log's start, has moved
+    E  a follower does not know that the high watermark, or the log's start, has moved
        (Kafka tells it with the next fetch, half a second later at most; here a follower's
        fetch may wait for long, and a test should not have to)
     F  there are enough bytes, counting for each partition no more than it may return

@@ -3,7 +3,7 @@
 DelayedJoin          A. every known member has joined -> next generation
                      B. it expires -> dynamic members that have not joined are removed, next
                         generation
-                     C. nobody has joined, and only static members are left -> wait again
+                     C. no member has joined, and only static members are left -> wait again
 InitialDelayedJoin   the first join of an empty group. Other members probably follow, so it never
                      completes before its time. When it expires:
                      D. a member was added meanwhile and time remains -> wait again

@@ -27,7 +27,7 @@ class Join:
     protocols: dict[str, bytes]
     #: A member without an id is given one and has to join again with it.
     needs_member_id: bool = True
-    #: A leader that comes back can be told to keep the assignment.
+    #: The client understands that a returning leader keeps the assignment.
     can_skip_assignment: bool = True
 
 

@@ -168,7 +168,7 @@ class Rebalancer:
             answer = group.join_answer(member, skip_assignment=True)
             if not join.can_skip_assignment:
                 # Told the old leader's id, it does not take itself for the leader, and does not
-                # send an assignment that nobody would get.
+                # send an assignment that is not used.
                 answer = JoinAnswer(
                     ErrorCode.none,
                     member_id,

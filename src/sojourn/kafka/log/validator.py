@@ -30,7 +30,7 @@ from sojourn.kafka.refusal import RecordError, Refused
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
-    from sojourn.kafka.configs import Settings
+    from sojourn.kafka.settings.layers import Settings
 
 _NO_TIME = -1
 _UNLIMITED = 2**63 - 1

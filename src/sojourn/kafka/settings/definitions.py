@@ -1,37 +1,21 @@
-"""Settings of brokers and topics: their types, defaults and bounds, and their values in layers.
+"""The settings of brokers and topics: their types, defaults and bounds, and which have an effect.
 
 Every setting of Kafka is accepted, so that people's own property files and topic definitions carry
 over. An unknown name is refused, and so is a value that Kafka would refuse. Most settings have no
 effect here (docs/kafka.md lists those that have).
-
-Values are kept as text, as the protocol has them. They are in layers, and the first one counts:
-
-    a topic's      the topic's own
-                   the broker's of the corresponding name (`log.retention.ms` for `retention.ms`)
-    a broker's     altered at this broker
-                   altered for all brokers
-                   given at the start: its own, then all brokers'
-    the default
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sojourn.errors import OutOfRange
-from sojourn.kafka import known_settings
+from sojourn.kafka.settings import known
 
 # The protocol's numbers for types of settings.
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = range(1, 10)
-
-# The protocol's numbers for where a value comes from.
-TOPIC_CONFIG = 1
-DYNAMIC_BROKER_CONFIG = 2
-DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-STATIC_BROKER_CONFIG = 4
-DEFAULT_CONFIG = 5
 
 _TYPES = {
     "boolean": BOOLEAN,
@@ -143,9 +127,9 @@ def _rule(rule: str) -> dict[str, Any]:
     return {"choices": tuple(rule.split(", "))} if rule else {}
 
 
-TOPIC: Mapping[str, Definition] = dict(_definitions(known_settings.TOPIC, read_only=False))
+TOPIC: Mapping[str, Definition] = dict(_definitions(known.TOPIC, read_only=False))
 
-_BROKER = dict(_definitions(known_settings.BROKER, read_only=True))
+_BROKER = dict(_definitions(known.BROKER, read_only=True))
 BROKER: Mapping[str, Definition] = {
     **_BROKER,
     # 3 s in Kafka's code, 0 in the configuration that it ships for development and here: a test
@@ -178,130 +162,3 @@ def _effective() -> Iterator[str]:
 
 #: Settings that change something here. The others are checked and described, and that is all.
 EFFECTIVE = frozenset(_effective())
-
-
-class Layer:
-    """Values that were set in one place."""
-
-    #: How often any layer was changed: cached values from before are out of date.
-    changes = 0
-
-    def __init__(self, source: int, values: Mapping[str, str] | None = None) -> None:
-        self.source = source
-        self.values: Mapping[str, str] = dict(values or {})
-
-    def replace(self, values: Mapping[str, str]) -> None:
-        """Set these values, and remove all others."""
-        self.values = dict(values)
-        Layer.changes += 1
-
-
-class Settings:
-    """Settings of one broker, topic or cluster: layers, and for a topic its broker's settings."""
-
-    def __init__(
-        self,
-        definitions: Mapping[str, Definition],
-        layers: Sequence[Layer],
-        beneath: Settings | None = None,
-    ) -> None:
-        self.definitions = definitions
-        self.layers = layers
-        self.beneath = beneath
-        self._values: dict[str, str | None] = {}  # found before, until a layer changes
-        self._numbers: dict[str, int] = {}
-        self._cached_at = -1
-
-    @property
-    def own(self) -> Mapping[str, str]:
-        """The values of the first layer, which clients alter."""
-        return self.layers[0].values
-
-    def over(self, beneath: Settings) -> Settings:
-        """The same settings, with the defaults of another broker."""
-        return Settings(self.definitions, self.layers, beneath)
-
-    def replace(self, own: Mapping[str, str]) -> None:
-        """Set these values here, and remove all others."""
-        self.layers[0].replace(own)
-
-    def checked(self, name: str, value: str) -> str:
-        if name not in self.definitions:
-            raise InvalidConfig(f"Unknown config name: {name}")
-        return self.definitions[name].checked(name, value)
-
-    def value(self, name: str) -> str | None:
-        """The present value; None if there is none."""
-        if self._cached_at != Layer.changes:  # each fetch and each produce looks up several
-            self._clear_cache()
-        try:
-            return self._values[name]
-        except KeyError:
-            value = self._values[name] = self._find(name)
-            return value
-
-    def _clear_cache(self) -> None:
-        self._values, self._numbers, self._cached_at = {}, {}, Layer.changes
-
-    def _find(self, name: str) -> str | None:
-        for layer in self.layers:
-            if name in layer.values:
-                return layer.values[name]
-        definition = self.definitions[name]
-        if self.beneath is not None and definition.broker_name:
-            value = self.beneath.value(definition.broker_name)
-            if value is not None:
-                return value
-            for coarser, factor in COARSER.get(definition.broker_name, ()):
-                value = self.beneath.value(coarser)
-                if value is not None:
-                    return str(int(value) * factor)
-        return definition.default
-
-    def text(self, name: str) -> str:
-        """The present value; empty if there is none."""
-        return self.value(name) or ""
-
-    def number(self, name: str) -> int:
-        if self._cached_at != Layer.changes:
-            self._clear_cache()
-        number = self._numbers.get(name)
-        if number is None:
-            number = self._numbers[name] = int(self.text(name))
-        return number
-
-    def flag(self, name: str) -> bool:
-        return self.text(name) == "true"
-
-
-def static_layer(values: Mapping[str, object] | None) -> Layer:
-    """The settings that brokers are started with, checked; or InvalidConfig."""
-    return Layer(STATIC_BROKER_CONFIG, _checked(BROKER, values))
-
-
-def topic_settings(beneath: Settings, values: Mapping[str, object] | None) -> Settings:
-    """A topic's settings, checked; or InvalidConfig."""
-    settings = Settings(TOPIC, [Layer(TOPIC_CONFIG, _checked(TOPIC, values))], beneath)
-    check_together(settings)
-    return settings
-
-
-def check_together(settings: Settings) -> None:
-    """Check settings of a topic that limit each other; or InvalidConfig."""
-    least, most = "min.compaction.lag.ms", "max.compaction.lag.ms"
-    if settings.number(least) > settings.number(most):
-        raise InvalidConfig(
-            f"conflict in topic config: {least} {settings.text(least)} is above {most} "
-            f"{settings.text(most)}"
-        )
-
-
-def _checked(
-    definitions: Mapping[str, Definition], values: Mapping[str, object] | None
-) -> dict[str, str]:
-    settings = Settings(definitions, [Layer(DEFAULT_CONFIG)])
-    return {name: settings.checked(name, _as_text(value)) for name, value in (values or {}).items()}
-
-
-def _as_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,1 @@
+"""Settings by their Kafka names: which there are, and their values at each broker and topic."""
