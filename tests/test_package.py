@@ -66,6 +66,15 @@ def build(tree: Path, what: str, **environment: str) -> Path:
     return built
 
 
+def fake_cython(tree: Path, cythonize: str) -> dict[str, str]:
+    """An environment for a build, in which this stands for Cython; nothing can be compiled."""
+    package = tree.parent / "fake" / "Cython"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "Build.py").write_text(f"def cythonize(extensions, **_): {cythonize}\n")
+    return {"PYTHONPATH": str(package.parent), "CC": "false", "SOJOURN_PURE": ""}
+
+
 def package_files() -> set[str]:
     return {name.removeprefix("src/") for name in tracked() if name.startswith("src/")}
 
@@ -75,8 +84,10 @@ def in_wheel(wheel: Path) -> set[str]:
         return {name for name in archive.namelist() if ".dist-info/" not in name}
 
 
-def test_the_sdist_has_everything_that_the_repository_has(tree: Path) -> None:
-    sdist = build(tree, "sdist", SOJOURN_PURE="1")
+def test_the_sdist_has_everything_that_the_repository_has_and_translates_nothing(
+    tree: Path,
+) -> None:
+    sdist = build(tree, "sdist", **fake_cython(tree, "raise RuntimeError('nothing to translate')"))
     top = f"sojourn-{sojourn.__version__}"
     assert sdist.name == f"{top}.tar.gz"
     with tarfile.open(sdist) as archive:
@@ -98,12 +109,7 @@ def test_an_interpreted_wheel_is_named_so_and_has_the_package_and_nothing_of_old
 
 
 def test_where_nothing_can_be_compiled_the_wheel_is_an_interpreted_one(tree: Path) -> None:
-    fake = tree.parent / "fake" / "Cython"
-    fake.mkdir(parents=True)
-    (fake / "__init__.py").write_text("")
-    (fake / "Build.py").write_text("def cythonize(extensions, **_): return extensions\n")
-    environment = {"PYTHONPATH": str(fake.parent), "CC": "false", "SOJOURN_PURE": ""}
-    wheel = build(tree, "wheel", **environment)
+    wheel = build(tree, "wheel", **fake_cython(tree, "return extensions"))
     assert wheel.name == f"sojourn-{sojourn.__version__}-py3-none-any.whl"
     assert in_wheel(wheel) == package_files()
 
