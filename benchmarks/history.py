@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn import ManualClock, compiled, durable, history
-from sojourn.durable import store
+from sojourn.durable import schema
 
 BATCH = 1_000
 
@@ -25,7 +25,7 @@ class Unsynced:
     """A connection that does not wait for the disk."""
 
     def __init__(self, path: str) -> None:
-        self._connection = store.connect(path)
+        self._connection = schema.connect(path)
         self.executemany = self._connection.executemany
         self.close = self._connection.close
 

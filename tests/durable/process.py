@@ -14,7 +14,7 @@ import sys
 import threading
 
 from sojourn import durable
-from sojourn.durable import store
+from sojourn.durable import snapshots
 
 CLIENTS = 4
 
@@ -84,8 +84,8 @@ def reader(waits: durable.Purgatory, notes: Notes) -> None:
 
 def main() -> None:
     path, notes_path, seed = sys.argv[1:]
-    store._JOURNAL_BYTES_LEAST = 50_000
-    store._PIECE_OPERATIONS = 100
+    snapshots._JOURNAL_BYTES_LEAST = 50_000
+    snapshots._PIECE_OPERATIONS = 100
     notes = Notes(notes_path)
     waits = durable.Purgatory(path)
     threads = [

@@ -15,7 +15,7 @@ from sojourn import ManualClock
 from sojourn.cli import main
 from sojourn.durable import Purgatory
 from sojourn.durable.backup import backup
-from sojourn.durable.store import FORMAT
+from sojourn.durable.schema import FORMAT
 from sojourn.errors import BadFile, NoSuchFile, OutOfRange
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from sojourn.durable.machine import Batch, Machine, Plan
-from sojourn.durable.records import checked_submission
+from sojourn.durable.machine import Machine
+from sojourn.durable.plan import Batch, Plan
+from sojourn.durable.submissions import checked_submission
 
 
 def carry_out(machine: Machine, time_ms: int, **commands: Any) -> tuple[Batch, Plan]:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sojourn import ManualClock, compiled, durable
-from sojourn.durable import AsyncPurgatory, Purgatory, store
-from sojourn.durable.records import checked_submission
-from sojourn.durable.shell import Request
+from sojourn.durable import AsyncPurgatory, Purgatory, snapshots, store
+from sojourn.durable.requests import Request
+from sojourn.durable.submissions import checked_submission
 from sojourn.errors import BadFile, Closed, Full, Missed, NotWritten, WrongType
 from tests.durable.world import Faults, FaultyConnection, connect_unsynced
 
@@ -222,7 +222,7 @@ def test_damage_is_found_by_checksum_and_named(path: Path) -> None:
 
 
 def test_damage_to_a_snapshot_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_JOURNAL_BYTES_LEAST", 1_000)
+    monkeypatch.setattr(snapshots, "_JOURNAL_BYTES_LEAST", 1_000)
     clock = ManualClock()
     with Purgatory(path, clock=clock) as waits:
         waits.submit_many([(f"op-{n}", [("never", 1)], WEEK_MS) for n in range(100)])

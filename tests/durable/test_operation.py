@@ -10,7 +10,7 @@ import pytest
 
 from sojourn import ManualClock
 from sojourn.durable import Operation, Purgatory
-from sojourn.durable.records import checked_submission, is_same, read_submission
+from sojourn.durable.submissions import checked_submission, is_same, read_submission
 from sojourn.errors import IdTaken, OutOfRange, WrongType
 from tests.durable.world import connect_unsynced
 

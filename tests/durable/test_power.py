@@ -11,10 +11,11 @@ import pytest
 
 import sojourn
 from sojourn import ManualClock
-from sojourn.durable import store
+from sojourn.durable import snapshots, store
 from sojourn.durable.machine import Machine
 from sojourn.durable.records import read_batch
 from sojourn.durable.shell import Shell
+from sojourn.durable.store import Store
 from sojourn.errors import BadFile
 from tests.durable.world import WEEK_MS, World, as_row, by_id, connect_unsynced, rows_of
 from tests.rows import oracle
@@ -39,7 +40,7 @@ class PoweredWorld(World):
 
     def open(self) -> None:
         connection = self.kind(self.disk, str(self.path), **self.options)
-        self.store = store.Store(self.path, lambda _: connection)  # type: ignore[assignment]
+        self.store = Store(self.path, lambda _: connection)  # type: ignore[assignment]
         self.shell = Shell(self.store, Machine(), self.clock, lambda: self.clock.now_ms, WEEK_MS)
         self.faults.rate = 0.0
 
@@ -62,11 +63,11 @@ class PoweredWorld(World):
         before = [told for told in self.told if told[0] <= at]
         _, operations, signals, cancels, outcomes = before[-1] if before else (0, 0, 0, 0, 0)
         path = folder / self.path.name
-        opened = store.Store(path, connect_unsynced)
+        opened = Store(path, connect_unsynced)
         try:
             shell = Shell(opened, Machine(), ManualClock(), lambda: 0, WEEK_MS)
             # What was acknowledged is known, and what was told has not changed.
-            feed = opened.outcomes(0, shell.told, 10**9)
+            feed = opened.outcomes(0, shell.followers.last_outcome, 10**9)
             assert feed[:outcomes] == self.feed[:outcomes]
             ids = [row["id"] for row in self.operations[:operations]]
             ended = opened.find([id for id in ids if shell.machine.get(id) is None])
@@ -112,8 +113,8 @@ def cut_often(
     """Run a world, then cut the power at every sync and at random moments between."""
     print(f"seed {seed}")
     monkeypatch.setattr(store, "_CHECKPOINT_PAGES", 30)
-    monkeypatch.setattr(store, "_PIECE_OPERATIONS", 30)
-    monkeypatch.setattr(store, "_JOURNAL_BYTES_LEAST", PoweredWorld.snapshot_bytes)
+    monkeypatch.setattr(snapshots, "_PIECE_OPERATIONS", 30)
+    monkeypatch.setattr(snapshots, "_JOURNAL_BYTES_LEAST", PoweredWorld.snapshot_bytes)
     live, cut = folder / f"live-{seed}", folder / f"cut-{seed}"
     live.mkdir()
     cut.mkdir()
@@ -132,7 +133,7 @@ def cut_often(
     for at in sorted(moments):
         print(f"cut after {at} of {len(entries)}")
         world.check_after_cut(at, rng, cut)
-    assert world.store._snapshot is not None
+    assert world.store._snapshots.last is not None
 
 
 def test_what_was_told_survives_power_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sojourn import ManualClock
-from sojourn.durable import Purgatory, store
+from sojourn.durable import Purgatory, schema, snapshots
 from sojourn.durable.records import read_batch
 from sojourn.errors import (
     Closed,
@@ -45,7 +45,7 @@ class Gate:
         self.commits = 0
 
     def connect(self, path: str) -> Any:
-        return _Gated(store.connect(path), self)
+        return _Gated(schema.connect(path), self)
 
     def shut(self) -> None:
         self.reached.clear()
@@ -500,7 +500,7 @@ def test_a_reader_waits_for_the_next_outcome(path: Path) -> None:
         read: list[Any] = []
         reader = threading.Thread(target=lambda: read.extend(waits.outcomes(wait_ms=30_000)))
         reader.start()
-        while not waits._shell._followers:
+        while not waits._shell.followers._waiting:
             reader.join(0.001)
         waits.signal("k", 1)
         reader.join(WAIT_S)
@@ -665,7 +665,7 @@ def test_neither_the_journal_nor_the_file_grows_with_history(
     path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(store, "_JOURNAL_BYTES_LEAST", 20_000)
+    monkeypatch.setattr(snapshots, "_JOURNAL_BYTES_LEAST", 20_000)
     waits = open_waits(retention_ms=1_000, forget_keys_after_ms=1_000)
     waits.submit("keeps waiting", [("never", 1)], WEEK_MS)
     sizes = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sojourn
-from sojourn.durable import store
+from sojourn.durable import snapshots
 from tests.durable.world import World
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def simulate(seed: int, operations: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     print(f"seed {seed}")  # pytest shows it if the test fails
     world = World(seed, folder / f"{seed}.db")
-    monkeypatch.setattr(store, "_JOURNAL_BYTES_LEAST", world.snapshot_bytes)
-    monkeypatch.setattr(store, "_PIECE_OPERATIONS", 30)
-    monkeypatch.setattr(store, "_PIECE_KEYS", 50)
+    monkeypatch.setattr(snapshots, "_JOURNAL_BYTES_LEAST", world.snapshot_bytes)
+    monkeypatch.setattr(snapshots, "_PIECE_OPERATIONS", 30)
+    monkeypatch.setattr(snapshots, "_PIECE_KEYS", 50)
     world.run(operations)
     world.check()
     world.close()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sojourn import DeadlineWheel, ManualClock
-from sojourn.durable import JournalBatch, Machine, News, Purgatory, store
-from sojourn.durable.machine import Batch
-from sojourn.durable.records import checked_submission
+from sojourn.durable import JournalBatch, Machine, News, Purgatory, snapshots, store
+from sojourn.durable.plan import Batch
+from sojourn.durable.submissions import checked_submission
 from sojourn.errors import BadFile, Closed, Missed, OutOfRange, WrongType
 from tests.durable.world import as_row, by_id, connect_unsynced
 from tests.rows import oracle
@@ -128,7 +128,7 @@ def test_the_machine_is_asked_between_batches_by_the_thread_that_writes(path: Pa
 def test_a_question_that_nobody_answers_any_more_is_refused(waits: Purgatory) -> None:
     from concurrent.futures import Future
 
-    from sojourn.durable.shell import Question
+    from sojourn.durable.requests import Question
 
     future: Future[int] = Future()
     waits._shell.enqueue_question(Question(len, future))
@@ -327,8 +327,8 @@ def test_the_journal_tells_batch_by_batch_what_was_taken_and_what_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Over snapshots, retention and restarts, for a reader that comes now and then."""
-    monkeypatch.setattr(store, "_JOURNAL_BYTES_LEAST", 2_000)
-    monkeypatch.setattr(store, "_PIECE_OPERATIONS", 50)
+    monkeypatch.setattr(snapshots, "_JOURNAL_BYTES_LEAST", 2_000)
+    monkeypatch.setattr(snapshots, "_PIECE_OPERATIONS", 50)
     rng = random.Random(3)
     options: dict[str, Any] = {"retention_ms": 100, "forget_keys_after_ms": None}
     waits = open_waits(**options)
@@ -369,7 +369,7 @@ def test_what_a_reader_has_not_read_is_kept_and_what_all_have_read_is_removed(
     clock: ManualClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(store, "_JOURNAL_BYTES_LEAST", 1_000)
+    monkeypatch.setattr(snapshots, "_JOURNAL_BYTES_LEAST", 1_000)
     monkeypatch.setattr(store, "_BATCHES_REMOVED_AT_ONCE", 5)
     waits = open_waits()
     waits.signal_many([("a", 1), ("b", 1)])

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sojourn import ManualClock, replay
-from sojourn.durable import Answer, Operation, store
-from sojourn.durable.machine import Machine, Plan
-from sojourn.durable.records import BatchRecord, checked_submission, read_submission
-from sojourn.durable.shell import Request, Shell
+from sojourn.durable import Answer, Operation, schema
+from sojourn.durable.machine import Machine
+from sojourn.durable.plan import Plan
+from sojourn.durable.records import BatchRecord
+from sojourn.durable.requests import Request
+from sojourn.durable.shell import Shell
 from sojourn.durable.store import Store
+from sojourn.durable.submissions import checked_submission, read_submission
 from sojourn.errors import IdTaken, NotWritten
 from tests.rows import oracle as rows_oracle
 
@@ -65,7 +68,7 @@ class FaultyConnection:
     """An SQLite connection whose statements may fail, and which never waits for the disk."""
 
     def __init__(self, path: str, faults: Faults) -> None:
-        self._connection = store.connect(path)
+        self._connection = schema.connect(path)
         self._faults = faults
 
     def execute(self, statement: str, parameters: Any = ()) -> Any:
@@ -142,8 +145,8 @@ class World:
         self.open()
 
     def close(self) -> None:
-        if self.store._snapshot is not None:
-            self.snapshots = self.store._snapshot.snapshot
+        if self.store._snapshots.last is not None:
+            self.snapshots = self.store._snapshots.last.snapshot
         self.store.close()
 
     def run(self, operations: int) -> None:
@@ -265,7 +268,7 @@ class World:
 
     def read_feed(self) -> None:
         after = len(self.feed)
-        while fresh := self.store.outcomes(after, self.shell.told, 500):
+        while fresh := self.store.outcomes(after, self.shell.followers.last_outcome, 500):
             self.feed += fresh
             after = len(self.feed)
 
@@ -274,7 +277,9 @@ class World:
     def check(self) -> None:
         told = [as_row(outcome) for outcome in self.feed]
         assert [outcome.number for outcome in self.feed] == list(range(1, len(told) + 1))
-        assert self.store.outcomes(0, self.shell.told, 10**9) == self.feed  # nothing changed
+        assert (
+            self.store.outcomes(0, self.shell.followers.last_outcome, 10**9) == self.feed
+        )  # nothing changed
         times = [row["at_ms"] for row in told]
         assert times == sorted(times)
         arrival = {row["id"]: n for n, row in enumerate(self.operations)}

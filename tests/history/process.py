@@ -18,7 +18,7 @@ import threading
 from pathlib import Path
 
 from sojourn import ManualClock, durable, history
-from sojourn.durable import store
+from sojourn.durable import snapshots
 from tests.history.world import Unsynced
 
 START_MS = 1_763_244_000_000
@@ -102,7 +102,7 @@ class Client:
 
 def live(folder: Path, seed: str) -> None:
     """Four threads, until the process is killed."""
-    store._JOURNAL_BYTES_LEAST = 50_000  # snapshots on the way
+    snapshots._JOURNAL_BYTES_LEAST = 50_000  # snapshots on the way
     waits = durable.Purgatory(folder / "waits.db", forget_keys_after_ms=200, retention_ms=500)
     history.Recorder(waits, folder / "history", every_ms=10, part_rows=2_000).start()
     notes = Notes(folder / "notes")
@@ -123,7 +123,7 @@ def live(folder: Path, seed: str) -> None:
 
 def hour(folder: Path, seed: str, minutes: int) -> None:
     """So much simulated time, in small steps; where it was killed it goes on."""
-    store._JOURNAL_BYTES_LEAST = 1 << 20
+    snapshots._JOURNAL_BYTES_LEAST = 1 << 20
     clock = ManualClock(START_MS)
     waits = durable.Purgatory(
         folder / "waits.db",

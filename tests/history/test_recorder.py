@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sojourn import ManualClock, cli, durable, history, replay
+from sojourn.durable import disk
 from sojourn.errors import BadFile, Closed, InUse, OutOfRange
-from sojourn.history import folder as folder_file
 from sojourn.history import recorder as recorder_file
 from sojourn.replay import files
 from tests.history.world import (
@@ -42,7 +42,7 @@ def hours(folder: Path, table: str) -> list[str]:
     return sorted(each.name for each in (folder / table).iterdir())
 
 
-SYNC = folder_file._sync
+SYNC = disk.sync
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 
@@ -265,7 +265,7 @@ def test_what_counts_is_synced_before_and_the_journal_is_released_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The order that a power cut asks for: sync a file, name it, sync the name; then the next."""
-    monkeypatch.setattr(folder_file, "_sync", SYNC)
+    monkeypatch.setattr(disk, "sync", SYNC)
     steps: list[tuple[str, str]] = []
     fsync, replace = os.fsync, os.replace
 

@@ -17,8 +17,8 @@ import pytest
 from sojourn import ManualClock, cli, history
 from sojourn.cli import entry
 from sojourn.errors import BadFile, NoSuchFile
+from sojourn.history import findings
 from sojourn.history import names as names_file
-from sojourn.history import verification
 from sojourn.history.folder import Folder
 from sojourn.history.stretch import Stretch
 from tests.checkout import ROOT
@@ -27,7 +27,7 @@ from tests.history.world import unsynced as unsynced
 
 HOUR_MS = 3_600_000
 START_MS = 1_763_244_000_000  # 2025-11-15T22:00
-BEFORE, DEPENDS = verification.BEFORE, verification.DEPENDS
+BEFORE, DEPENDS = findings.BEFORE, findings.DEPENDS
 Row = dict[str, Any]
 
 
@@ -107,7 +107,7 @@ def test_a_history_is_verified_while_it_is_recorded(tmp_path: Path) -> None:
         waits.submit("B", [("k", 1)], 100)
         found = verify(tmp_path)
         assert found.is_proven, found.differences
-        assert found.unproven[verification.NOT_RECORDED] == 1
+        assert found.unproven[findings.NOT_RECORDED] == 1
         assert found.proven == 1
 
 
@@ -244,7 +244,7 @@ def test_an_outcome_that_was_changed_is_found(recorded: Path) -> None:
         return [{**row, "at_ms": row["at_ms"] + (row["id"] == "A")} for row in rows]
 
     change(parts(recorded, "outcomes")[0], later)
-    found = check_found(recorded, {verification.CHANGED, verification.DATA})
+    found = check_found(recorded, {findings.CHANGED, findings.DATA})
     first = found.differences[0]
     assert first.name == "A"
     assert isinstance(first.told, dict)
@@ -258,47 +258,47 @@ def test_every_column_of_an_outcome_is_compared(recorded: Path, column: str, val
         return [{**row, column: value} if row["id"] == "A" else row for row in rows]
 
     change(parts(recorded, "outcomes")[0], other)
-    check_found(recorded, {verification.CHANGED, verification.DATA})
+    check_found(recorded, {findings.CHANGED, findings.DATA})
 
 
 def test_an_outcome_that_is_missing_is_found(recorded: Path) -> None:
     change(parts(recorded, "outcomes")[0], lambda rows: rows[1:])
-    kinds = {verification.NOT_TOLD, verification.DATA, verification.FILE}
+    kinds = {findings.NOT_TOLD, findings.DATA, findings.FILE}
     check_found(recorded, kinds)
 
 
 def test_an_outcome_that_is_there_twice_is_found(recorded: Path) -> None:
     change(parts(recorded, "outcomes")[0], lambda rows: [*rows, rows[0]])
-    kinds = {verification.TOLD_TWICE, verification.DATA, verification.FILE}
+    kinds = {findings.TOLD_TWICE, findings.DATA, findings.FILE}
     check_found(recorded, kinds)
 
 
 def test_an_operation_that_is_missing_is_found(recorded: Path) -> None:
     change(parts(recorded, "operations")[0], lambda rows: rows[1:])
-    check_found(recorded, {verification.NEVER_SUBMITTED, verification.FILE})
+    check_found(recorded, {findings.NEVER_SUBMITTED, findings.FILE})
 
 
 def test_an_operation_that_is_there_twice_is_found(recorded: Path) -> None:
     change(parts(recorded, "operations")[0], lambda rows: [*rows, rows[0]])
-    check_found(recorded, {verification.REJECTED, verification.FILE})
+    check_found(recorded, {findings.REJECTED, findings.FILE})
 
 
 def test_a_signal_that_is_missing_is_found(recorded: Path) -> None:
     change(parts(recorded, "signals")[0], lambda rows: rows[1:])
-    kinds = {verification.CHANGED, verification.STILL_WAITING, verification.FILE}
+    kinds = {findings.CHANGED, findings.STILL_WAITING, findings.FILE}
     found = check_found(recorded, kinds)
     assert {each.name for each in found.differences if each.told} == {"A", "D"}
 
 
 def test_a_signal_that_is_there_twice_is_found_though_it_changes_nothing(recorded: Path) -> None:
     change(parts(recorded, "signals")[0], lambda rows: [*rows, rows[0]])
-    found = check_found(recorded, {verification.FILE})
+    found = check_found(recorded, {findings.FILE})
     assert "has 3 rows, and 2 were recorded" in found.differences[0].name
 
 
 def test_a_cancel_that_is_missing_is_found(recorded: Path) -> None:
     change(parts(recorded, "cancels")[0], lambda rows: [])
-    found = check_found(recorded, {verification.CHANGED, verification.FILE})
+    found = check_found(recorded, {findings.CHANGED, findings.FILE})
     assert found.differences[-1].name == "C"
 
 
@@ -307,7 +307,7 @@ def test_an_outcome_too_early_for_its_operation_is_found(recorded: Path) -> None
         return [{**row, "timeout_ms": 10**9} if row["id"] == "B" else row for row in rows]
 
     change(parts(recorded, "operations")[0], never)
-    check_found(recorded, {verification.STILL_WAITING})
+    check_found(recorded, {findings.STILL_WAITING})
 
 
 def test_a_file_that_is_missing_damaged_or_a_stranger_is_found(recorded: Path) -> None:
@@ -321,7 +321,7 @@ def test_a_file_that_is_missing_damaged_or_a_stranger_is_found(recorded: Path) -
         verify(recorded)
     second.unlink()
     found = verify(recorded)
-    texts = [each.name for each in found.differences if each.kind == verification.FILE]
+    texts = [each.name for each in found.differences if each.kind == findings.FILE]
     assert len(texts) == 3
     assert any("none of the recorded files" in text for text in texts)
     assert sum("is gone" in text for text in texts) == 2
@@ -331,7 +331,7 @@ def test_only_so_many_differences_are_listed_and_all_are_counted(recorded: Path)
     change(parts(recorded, "outcomes")[0], lambda rows: [{**row, "at_ms": 1} for row in rows])
     found = verify(recorded, show=2)
     assert len(found.differences) == 2
-    assert found.counts == {verification.CHANGED: 3, verification.DATA: 3}
+    assert found.counts == {findings.CHANGED: 3, findings.DATA: 3}
 
 
 def test_another_file_s_history_is_refused(recorded: Path, tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_of_a_cut_history_what_is_not_known_is_counted_and_no_difference(recorde
     assert not found.is_complete
     # D completes by what a and b had reached before.
     assert found.unproven[DEPENDS] == 1
-    assert found.unproven[verification.TOLD_BEFORE] == 3
+    assert found.unproven[findings.TOLD_BEFORE] == 3
     assert found.proven == 1  # E: c moved to 8 for the first time since, so it was below
     assert found.waiting == 1
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sojourn import ManualClock, durable, history
-from sojourn.durable import store
+from sojourn.durable import disk, schema
 from sojourn.history import folder as folder_file
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class ending:
         self.left = after
 
     def __enter__(self) -> ending:
-        self._before = folder_file._put_in_place, folder_file._sync
+        self._before = folder_file._put_in_place, disk.sync
         put, sync = self._before
 
         def maybe(step: Any) -> Any:
@@ -185,17 +185,17 @@ class ending:
             return taken
 
         folder_file._put_in_place = maybe(put)
-        folder_file._sync = maybe(sync)
+        disk.sync = maybe(sync)
         return self
 
     def __exit__(self, *_: object) -> None:
-        folder_file._put_in_place, folder_file._sync = self._before
+        folder_file._put_in_place, disk.sync = self._before
 
 
 @pytest.fixture
 def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
     """What ends is processes, not the power: the disk need not be waited for."""
-    monkeypatch.setattr(folder_file, "_sync", lambda path: None)
+    monkeypatch.setattr(disk, "sync", lambda path: None)
 
 
 def opened(path: Path, clock: ManualClock, **options: Any) -> durable.Purgatory:
@@ -280,7 +280,7 @@ class Unsynced:
     """A connection that never waits for the disk: what ends here is processes, not the power."""
 
     def __init__(self, path: str) -> None:
-        self._connection = store.connect(path)
+        self._connection = schema.connect(path)
         self.executemany = self._connection.executemany
         self.close = self._connection.close
 

@@ -234,6 +234,23 @@ def test_json_lines_that_leave_out_nulls_and_empty_files_say_the_same(tmp_path: 
     assert numbers.summary.rejected == {}
 
 
+def test_json_without_a_final_newline_is_read(tmp_path: Path) -> None:
+    rows = [outcome(1, "completed", 0, 5), outcome(2, "expired", 0, 9)]
+    for number, row in enumerate(rows):
+        folder = tmp_path / "outcomes" / f"batch={number}"
+        folder.mkdir(parents=True)
+        (folder / "part-0.json").write_text(json.dumps(row), encoding="utf-8")
+    numbers = report.count(report.Stays.of_folder(tmp_path))
+    assert numbers.summary.waits == report.count(stays(rows)).summary.waits
+
+
+def test_a_line_that_is_no_json_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    good = json.dumps(outcome(1, "completed", 0, 5))
+    (tmp_path / "part-0.json").write_text(f"{good}\nnot really\n", encoding="utf-8")
+    with pytest.raises(report.BadOutcomes, match=r"cannot read .*part-0.json: the line is not"):
+        report.count(report.Stays.of_folder(tmp_path))
+
+
 def test_a_stream_that_began_before_outcomes_had_timeouts_is_read(tmp_path: Path) -> None:
     rows = random_rows(3)
     pieces = [table(rows[:300]).drop_columns(["submitted_ms", "timeout_ms"]), table(rows[300:])]

@@ -270,7 +270,7 @@ def test_many_who_look_cost_as_much_as_one(world: World) -> None:
         return await gather()
 
     async def look() -> list[bytes]:
-        return await asyncio.gather(*(world.state.told() for _ in range(50)))
+        return await asyncio.gather(*(world.state.as_json() for _ in range(50)))
 
     world.state.gather = counting  # type: ignore[method-assign]
     told = asyncio.run(look())

@@ -16,7 +16,7 @@ from sojourn import durable, history
 from sojourn.cli import main
 from sojourn.cli.entry import _parser
 from sojourn.client import Client
-from sojourn.durable import store
+from sojourn.durable import schema
 from sojourn.durable.backup import backup
 from sojourn.errors import BadFile, NotWritten, OutOfRange
 from tests.checkout import ROOT
@@ -93,7 +93,7 @@ class FullDisk:
     is_full = False
 
     def connect(self, path: str) -> Any:
-        connection = store.connect(path)
+        connection = schema.connect(path)
         disk = self
 
         class Connection:
@@ -187,7 +187,7 @@ def test_a_damaged_or_newer_or_busy_folder_is_refused_in_a_line(
         connection.commit()
     assert "is damaged" in refused(tmp_path / "damaged")
     with contextlib.closing(sqlite3.connect(tmp_path / "newer/waits.db")) as connection:
-        connection.execute(f"PRAGMA user_version = {store.FORMAT + 1}")
+        connection.execute(f"PRAGMA user_version = {schema.FORMAT + 1}")
     assert "has format" in refused(tmp_path / "newer")
     with durable.Purgatory(tmp_path / "busy/waits.db"):
         assert "is open in process" in refused(tmp_path / "busy")

@@ -23,8 +23,8 @@ def say_answers(args: argparse.Namespace, names: list[str], answers: list[Answer
     """A line for each; how many were refused."""
     as_json = _is_for_programs(args)
     for name, answer in zip(names, answers, strict=True):
-        said = json.dumps(_answer_fields(name, answer)) if as_json else _answer_text(name, answer)
-        print(said)
+        text = json.dumps(_answer_fields(name, answer)) if as_json else _answer_text(name, answer)
+        print(text)
     sys.stdout.flush()
     return sum(answer.error is not None for answer in answers)
 
@@ -42,12 +42,12 @@ def _is_for_programs(args: argparse.Namespace) -> bool:
 
 
 def _answer_fields(name: str, answer: Answer) -> dict[str, Any]:
-    said: dict[str, Any] = {"of": name, "verdict": answer.verdict, "at_ms": answer.at_ms}
+    fields: dict[str, Any] = {"of": name, "verdict": answer.verdict, "at_ms": answer.at_ms}
     if answer.operation is not None:
-        said["operation"] = operation_fields(answer.operation)
+        fields["operation"] = operation_fields(answer.operation)
     if answer.error is not None:
-        said["error"] = {"kind": type(answer.error).__name__, "message": str(answer.error)}
-    return said
+        fields["error"] = {"kind": type(answer.error).__name__, "message": str(answer.error)}
+    return fields
 
 
 def _answer_text(name: str, answer: Answer) -> str:
@@ -60,7 +60,7 @@ def _answer_text(name: str, answer: Answer) -> str:
 
 def operation_fields(operation: Operation) -> dict[str, Any]:
     """The operation as the service writes it."""
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": operation.id,
         "status": operation.status,
         "submitted_ms": operation.submitted_ms,
@@ -76,10 +76,10 @@ def operation_fields(operation: Operation) -> dict[str, Any]:
         "traceparent": operation.traceparent,
     }
     if isinstance(operation.payload, bytes):
-        said["payload_base64"] = b64encode(operation.payload).decode()
+        fields["payload_base64"] = b64encode(operation.payload).decode()
     elif operation.payload is not None:
-        said["payload"] = operation.payload
-    return said
+        fields["payload"] = operation.payload
+    return fields
 
 
 def operation_text(operation: Operation) -> str:

@@ -51,7 +51,8 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _copy_folder(data: Path, target: Path, compact: bool) -> int:
-    from sojourn.durable.backup import backup, sync
+    from sojourn.durable.backup import backup
+    from sojourn.durable.disk import sync
 
     if not (data / _WAITS).is_file():
         raise NoSuchFile(f"{data} has no {_WAITS}; it is not the data of a service")

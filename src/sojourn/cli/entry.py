@@ -136,10 +136,10 @@ def _explain(args: argparse.Namespace, error: Exception) -> int:
     """One line about the error, or all of it if that was asked for."""
     if args.traceback:
         raise error
-    said = str(error).strip() or type(error).__name__
+    message = str(error).strip() or type(error).__name__
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        said = f"{error.filename}: {error.strerror}"
-    print(f"sojourn: {' '.join(said.split())}", file=sys.stderr)
+        message = f"{error.filename}: {error.strerror}"
+    print(f"sojourn: {' '.join(message.split())}", file=sys.stderr)
     return BAD
 
 
@@ -175,5 +175,5 @@ def _gist(error: Exception) -> str:
     """What Spark's error is about: ours inside of it if there is one, else its first line."""
     text = str(error)
     ours = re.findall(r"^(?:Caused by: )?(?:\w+\.)*sojourn\.[\w.]+: (.+)$", text, re.MULTILINE)
-    said = ours[-1] if ours else next((line for line in text.splitlines() if line.strip()), "")
-    return f"{said.strip() or type(error).__name__} (--traceback shows all of it)"
+    message = ours[-1] if ours else next((line for line in text.splitlines() if line.strip()), "")
+    return f"{message.strip() or type(error).__name__} (--traceback shows all of it)"

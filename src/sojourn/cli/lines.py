@@ -132,5 +132,5 @@ def fields(value: dict[str, Any], needed: tuple[str, ...], allowed: tuple[str, .
     if missing := [name for name in needed if name not in value]:
         raise WrongType(f"a row has {', '.join(needed)}; {', '.join(missing)} missing: {value}")
     if unknown := [name for name in value if name not in needed + allowed]:
-        known = ", ".join(needed + allowed)
-        raise WrongType(f"a row has {known}; {', '.join(unknown)} is not known: {value}")
+        known_fields = ", ".join(needed + allowed)
+        raise WrongType(f"a row has {known_fields}; {', '.join(unknown)} is not known: {value}")

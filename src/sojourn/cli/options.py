@@ -36,13 +36,13 @@ def moment_ms(text: str) -> int:
 
 def duration_ms(text: str) -> int:
     """Milliseconds from `10s`, `500 ms`, `5min`, `2h`, `1d`; a bare number is milliseconds."""
-    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text)
-    unit = (found[2] or "ms") if found else ""
-    if found is None or unit not in _UNITS_MS:
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text)
+    unit = (match[2] or "ms") if match else ""
+    if match is None or unit not in _UNITS_MS:
         raise argparse.ArgumentTypeError(
             f"{text!r} is no duration: write 500ms, 10s, 5min, 2h or 1d"
         )
-    return int(found[1]) * _UNITS_MS[unit]
+    return int(match[1]) * _UNITS_MS[unit]
 
 
 def setting(text: str) -> tuple[str, str]:

@@ -108,7 +108,7 @@ def watching(spark: SparkSession, progress: Progress) -> Iterator[None]:
     """Tell how many of the tasks that Spark knows of are done, until the block ends."""
     over = threading.Event()
     tracker = spark.sparkContext.statusTracker()
-    seen: dict[int, tuple[int, int]] = {}
+    tasks_by_stage: dict[int, tuple[int, int]] = {}
 
     def look() -> None:
         while not over.wait(_LOOK_EVERY_S):
@@ -116,13 +116,13 @@ def watching(spark: SparkSession, progress: Progress) -> Iterator[None]:
                 for stage in tracker.getActiveStageIds():
                     info = tracker.getStageInfo(stage)
                     if info is not None:
-                        seen[stage] = (info.numCompletedTasks, info.numTasks)
+                        tasks_by_stage[stage] = (info.numCompletedTasks, info.numTasks)
                 active = set(tracker.getActiveStageIds())
             except Exception:  # the session is being stopped; what matters is told elsewhere
                 return
-            done = sum(n if stage in active else of for stage, (n, of) in seen.items())
-            if seen:
-                progress.update(done, sum(of for _, of in seen.values()), "tasks")
+            done = sum(n if stage in active else of for stage, (n, of) in tasks_by_stage.items())
+            if tasks_by_stage:
+                progress.update(done, sum(of for _, of in tasks_by_stage.values()), "tasks")
 
     thread = threading.Thread(target=look, name="sojourn-progress", daemon=True)
     thread.start()

@@ -104,7 +104,7 @@ def _run(args: argparse.Namespace) -> int:
         raise OutOfRange("the Spark engine writes files: say where with --out OUT")
     columns = columns_of(args)
     _check_out(args)
-    with showing(quiet=args.quiet) as progress, _warnings_told():
+    with showing(quiet=args.quiet) as progress, _unit_warnings_printed():
         resolve = _on_spark if engine == "spark" else _here
         stays, wholly_rejected = resolve(args, columns, progress)
         tell_classes(stays, args.class_column)
@@ -141,20 +141,20 @@ def _complaint(tables: list[str], totals: Summary) -> str:
 
 
 @contextmanager
-def _warnings_told() -> Iterator[None]:
+def _unit_warnings_printed() -> Iterator[None]:
     """Say what looks like another unit once for each column, not where in the program."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UnitWarning)
         yield
-    told = set()
+    columns_warned_of = set()
     for warning in caught:
         text = str(warning.message)
         if not issubclass(warning.category, UnitWarning):
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
-        elif (column := text.partition(" looks like ")[0]) not in told:
-            told.add(column)
+        elif (column := text.partition(" looks like ")[0]) not in columns_warned_of:
+            columns_warned_of.add(column)
             print(f"sojourn: warning: {text}", file=sys.stderr)
 
 
@@ -206,12 +206,12 @@ def _here(
     operations, signals = read["operations"], read["signals"]
     many = f"{len(operations.table):,} operations and {len(signals.table):,} signals"
     progress.step(f"replaying {many}")
-    found = files.resolve_read(operations, signals, read.get("cancels"), args.until)
+    resolution = files.resolve_read(operations, signals, read.get("cancels"), args.until)
     if args.out is not None:
         progress.step(f"writing {args.out}")
-        written = found.with_timestamps() if args.timestamps else found
+        written = resolution.with_timestamps() if args.timestamps else resolution
         answer.write(written, args.out, overwrite=args.overwrite)
-    stays = report.Stays.of_tables(found.outcomes, found.pending, found.rejected)
+    stays = report.Stays.of_tables(resolution.outcomes, resolution.pending, resolution.rejected)
     return stays, [name for name, part in read.items() if len(part) and not len(part.table)]
 
 
@@ -232,14 +232,14 @@ def _on_spark(
         answer.writing(args.out, overwrite=args.overwrite) as aside,
     ):
         progress.step("replaying on Spark")
-        found = {
+        tables_by_name = {
             name: tables.find_table(spark, path, name, columns[name])
             for name, path in paths.items()
         }
-        _check_class_column(args, found["operations"].columns.names)
-        frames = {name: table.frame() for name, table in found.items()}
-        if args.timestamps or not direct.resolve_files(found, args.until, aside):
-            size = sum(table.bytes for table in found.values())
+        _check_class_column(args, tables_by_name["operations"].columns.names)
+        frames = {name: table.frame() for name, table in tables_by_name.items()}
+        if args.timestamps or not direct.resolve_files(tables_by_name, args.until, aside):
+            size = sum(table.bytes for table in tables_by_name.values())
             _write_frames(args, frames, size, aside, progress)
         wholly_rejected = _wholly_rejected(spark, frames, aside)
     return report.Stays.of_folder(args.out), wholly_rejected
@@ -255,15 +255,15 @@ def _write_frames(
     from sojourn.spark import batch
 
     operations = frames["operations"]
-    found = batch.resolve(
+    resolution = batch.resolve(
         operations,
         frames["signals"],
         frames.get("cancels"),
         args.until,
         partitions=batch.partitions_for(operations, size),
     )
-    with found:
-        written = found.with_timestamps() if args.timestamps else found
+    with resolution:
+        written = resolution.with_timestamps() if args.timestamps else resolution
         for name in _PARTS:
             progress.step(f"writing {args.out / name}")
             getattr(written, name).write.parquet(str(aside / name))
@@ -272,8 +272,8 @@ def _write_frames(
 def _wholly_rejected(spark: SparkSession, frames: dict[str, DataFrame], aside: Path) -> list[str]:
     """Which tables had rows, and none that means anything; only those with rejected ones."""
     counts = spark.read.parquet(str(aside / "rejected")).groupBy("table").count().collect()
-    found = []
+    names = []
     for name, many in sorted(((row[0], row[1]) for row in counts), key=lambda one: one[0]):
         if frames[name].limit(many + 1).count() == many:
-            found.append(name)
-    return found
+            names.append(name)
+    return names

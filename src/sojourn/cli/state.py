@@ -46,13 +46,13 @@ def _run(args: argparse.Namespace) -> int:
         checkpoint = Checkpoint(spark, args.checkpoint)
         keys, ids = (checkpoint.shards(stage).orderBy("shard").collect() for stage in (KEYS, IDS))
     of_keys, of_ids = ([row["snapshot"] for row in rows] for rows in (keys, ids))
-    found = [contents.of_id(id, of_ids, of_keys) for id in args.id]
-    found += [contents.of_key(key, of_keys) for key in args.key]
-    if not found:
+    rows = [contents.of_id(id, of_ids, of_keys) for id in args.id]
+    rows += [contents.of_key(key, of_keys) for key in args.key]
+    if not rows:
         whole = _whole(checkpoint.batch, keys, ids)
         print(json.dumps(whole) if args.json else _text(whole))
-    for one in found:
-        print(json.dumps(one, ensure_ascii=False, indent=None if args.json else 2))
+    for row in rows:
+        print(json.dumps(row, ensure_ascii=False, indent=None if args.json else 2))
     return 0
 
 

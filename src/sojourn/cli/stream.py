@@ -197,8 +197,8 @@ def _settings(args: argparse.Namespace) -> dict[str, str]:
         # One task a core; one without a shard would cost time in every batch and do nothing.
         tasks = max(1, min(args.shards, local_cores(master)))
         settings["spark.sql.shuffle.partitions"] = str(tasks)
-    given = {"spark.jars", "spark.jars.packages"} & {name for name, _ in args.conf}
-    if (args.format == "kafka" or args.out_topic) and not given:
+    jars = {"spark.jars", "spark.jars.packages"} & {name for name, _ in args.conf}
+    if (args.format == "kafka" or args.out_topic) and not jars:
         settings["spark.jars.packages"] = KAFKA_PACKAGE
     return settings
 

@@ -46,7 +46,7 @@ def as_json(summary: Summary, took_s: float, engine: str, places: dict[str, Path
     rejected: dict[str, dict[str, int]] = {}
     for (table, reason), number in sorted((summary.rejected or {}).items()):
         rejected.setdefault(table, {})[reason] = number
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "engine": engine,
         "seconds": round(took_s, 3),
         "operations": summary.operations,
@@ -65,4 +65,4 @@ def as_json(summary: Summary, took_s: float, engine: str, places: dict[str, Path
         },
         "files": {name: str(place) for name, place in places.items()},
     }
-    return json.dumps(said, ensure_ascii=False)
+    return json.dumps(fields, ensure_ascii=False)

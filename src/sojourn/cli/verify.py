@@ -65,10 +65,12 @@ def _run(args: argparse.Namespace) -> int:
     began_s = perf_counter()
     engine = args.engine or ("spark" if args.master else "local")
     with showing(quiet=args.quiet) as progress:
-        found = _on_spark(args, progress) if engine == "spark" else _verify(args, progress, None)
+        verification = (
+            _on_spark(args, progress) if engine == "spark" else _verify(args, progress, None)
+        )
     say = _as_json if args.json else _as_text
-    print(say(found, perf_counter() - began_s))
-    return 0 if found.is_proven else 1
+    print(say(verification, perf_counter() - began_s))
+    return 0 if verification.is_proven else 1
 
 
 def _on_spark(args: argparse.Namespace, progress: Progress) -> Verification:
@@ -86,29 +88,32 @@ def _verify(args: argparse.Namespace, progress: Progress, spark: Any) -> Verific
     )
 
 
-def _as_text(found: Verification, took_s: float) -> str:
-    rows = found.rows
+def _as_text(verification: Verification, took_s: float) -> str:
+    rows = verification.rows
     lines = [
-        f"history    {_moment(found.first_ms)} to {_moment(found.last_ms)}, {found.hours} "
-        f"{_plural(found.hours, 'hour')}: {rows['operations']:,} operations, "
+        f"history    {_moment(verification.first_ms)} to {_moment(verification.last_ms)}, "
+        f"{verification.hours} {_plural(verification.hours, 'hour')}: "
+        f"{rows['operations']:,} operations, "
         f"{rows['signals']:,} signals, {rows['cancels']:,} cancels, {rows['outcomes']:,} outcomes",
-        f"proven     {found.proven:,} outcomes are what the replay gives; "
-        f"{found.in_data:,} are in the data file, and the same",
-        f"waiting    {found.waiting:,}",
+        f"proven     {verification.proven:,} outcomes are what the replay gives; "
+        f"{verification.in_data:,} are in the data file, and the same",
+        f"waiting    {verification.waiting:,}",
     ]
-    if not found.is_complete:
+    if not verification.is_complete:
         lines.append("           the history does not begin with the first batch of the data file")
-    for reason, count in found.unproven.items():
+    for reason, count in verification.unproven.items():
         if count:
             lines.append(f"not proven {count:,}: {reason}")
-    for kind, count in found.counts.items():
+    for kind, count in verification.counts.items():
         lines.append(f"differs    {count:,}: {kind}")
-    lines += [_line(difference) for difference in found.differences]
-    total = sum(found.counts.values())
-    if total > len(found.differences):
-        lines.append(f"  … and {total - len(found.differences):,} more; --show lists more")
-    verdict = "no differences" if found.is_proven else f"{total:,} {_plural(total, 'difference')}"
-    lines.append(f"{verdict} ({found.engine}, {took_s:.1f} s)")
+    lines += [_line(difference) for difference in verification.differences]
+    total = sum(verification.counts.values())
+    if total > len(verification.differences):
+        lines.append(f"  … and {total - len(verification.differences):,} more; --show lists more")
+    verdict = (
+        "no differences" if verification.is_proven else f"{total:,} {_plural(total, 'difference')}"
+    )
+    lines.append(f"{verdict} ({verification.engine}, {took_s:.1f} s)")
     return "\n".join(lines)
 
 
@@ -130,24 +135,24 @@ def _end(end: dict[str, Any] | str) -> str:
     return f"{end['status']} at {end['at_ms']}{by} after {end['waited_ms']} ms"
 
 
-def _as_json(found: Verification, took_s: float) -> str:
-    said = {
-        "engine": found.engine,
+def _as_json(verification: Verification, took_s: float) -> str:
+    fields = {
+        "engine": verification.engine,
         "seconds": round(took_s, 3),
-        "first_ms": found.first_ms,
-        "last_ms": found.last_ms,
-        "hours": found.hours,
-        "removed_hours": found.removed_hours,
-        "is_complete": found.is_complete,
-        "rows": found.rows,
-        "proven": found.proven,
-        "in_data": found.in_data,
-        "waiting": found.waiting,
-        "not_proven": {reason: count for reason, count in found.unproven.items() if count},
-        "differs": found.counts,
-        "differences": [difference._asdict() for difference in found.differences],
+        "first_ms": verification.first_ms,
+        "last_ms": verification.last_ms,
+        "hours": verification.hours,
+        "removed_hours": verification.removed_hours,
+        "is_complete": verification.is_complete,
+        "rows": verification.rows,
+        "proven": verification.proven,
+        "in_data": verification.in_data,
+        "waiting": verification.waiting,
+        "not_proven": {reason: count for reason, count in verification.unproven.items() if count},
+        "differs": verification.counts,
+        "differences": [difference._asdict() for difference in verification.differences],
     }
-    return json.dumps(said, ensure_ascii=False)
+    return json.dumps(fields, ensure_ascii=False)
 
 
 def _moment(time_ms: int) -> str:

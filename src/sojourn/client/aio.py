@@ -15,8 +15,8 @@ from sojourn.client.gathering import Gathering
 from sojourn.client.pool import AsyncPool
 from sojourn.client.verbs import Verbs, last_number, only
 from sojourn.durable import Answer, Operation
+from sojourn.durable.checks import checked_name
 from sojourn.durable.purgatory import checked_after
-from sojourn.durable.records import checked_name
 from sojourn.errors import Closed
 
 

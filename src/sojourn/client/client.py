@@ -15,8 +15,8 @@ from sojourn.client.pool import Pool
 from sojourn.client.verbs import Verbs, last_number, only
 from sojourn.core.millis import checked_count
 from sojourn.durable import Answer, Operation
+from sojourn.durable.checks import LONGEST_MS, checked_name
 from sojourn.durable.purgatory import checked_after
-from sojourn.durable.records import LONGEST_MS, checked_name
 from sojourn.errors import Closed
 
 

@@ -24,8 +24,8 @@ from sojourn.client.calls import Call, NoReply, Pause, Reply, Retries, Steps
 from sojourn.core.millis import checked_count
 from sojourn.durable import Answer, Operation
 from sojourn.durable.answers import REFUSED, WAITING
+from sojourn.durable.checks import LONGEST_MS, checked_id, checked_name, checked_signal
 from sojourn.durable.purgatory import checked_after, checked_limit
-from sojourn.durable.records import LONGEST_MS, checked_id, checked_name, checked_signal
 from sojourn.errors import Full, NotWritten, OutOfRange, SojournError, Unreachable
 
 ROWS_MOST = 1_000

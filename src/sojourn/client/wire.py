@@ -15,7 +15,8 @@ from typing import Any
 
 from sojourn.client.calls import NoReply, Reply
 from sojourn.durable import Answer, Operation
-from sojourn.durable.records import checked_id, checked_signal, checked_submission
+from sojourn.durable.checks import call_with_row, checked_id, checked_signal_row
+from sojourn.durable.submissions import checked_submission
 from sojourn.errors import (
     Full,
     IdTaken,
@@ -58,19 +59,7 @@ _SHOWN = 200  # characters of a reply that cannot be read
 
 def submission_row(row: Any) -> bytes:
     """The arguments of `submit`, in their order or by name, as an operation in JSON."""
-    if isinstance(row, dict):
-        try:
-            return _submission(**row)
-        except TypeError as error:
-            if isinstance(error, SojournError):
-                raise
-            raise WrongType(f"a row has the arguments of submit, got {row!r}: {error}") from None
-    if not isinstance(row, (tuple, list)) or not 3 <= len(row) <= 7:
-        raise WrongType(
-            "a row is (id, requires, timeout_ms), then needed, class_, payload and traceparent "
-            f"if need be; got {row!r}"
-        )
-    return _submission(*row)
+    return call_with_row(_submission, row)
 
 
 def _submission(
@@ -105,9 +94,7 @@ def _submission(
 
 def signal_row(row: Any) -> bytes:
     """(key, offset) as a signal in JSON."""
-    if not isinstance(row, (tuple, list)) or len(row) != 2:
-        raise WrongType(f"a row is (key, offset), got {row!r}")
-    key, offset = checked_signal(*row)
+    key, offset = checked_signal_row(row)
     return _encode({"key": key, "offset": offset}).encode()
 
 

@@ -8,4 +8,4 @@ from sojourn.durable.answers import News as News  # what a batch brought, for li
 from sojourn.durable.answers import Operation as Operation  # an operation, waiting or ended
 from sojourn.durable.machine import Machine as Machine  # the state, for `Purgatory.inspect`
 from sojourn.durable.purgatory import Purgatory as Purgatory  # operations waiting in a file
-from sojourn.durable.purgatory import Subscription as Subscription  # a reader with a position
+from sojourn.durable.subscription import Subscription as Subscription  # a reader with a position

@@ -9,17 +9,13 @@ from typing import Any
 
 from sojourn.core.millis import checked_count
 from sojourn.durable.answers import Answer, Operation
+from sojourn.durable.checks import LONGEST_MS, checked_id, checked_signal
 from sojourn.durable.payloads import Payload
-from sojourn.durable.purgatory import (
-    Purgatory,
-    Rows,
-    Subscription,
-    checked_after,
-    checked_limit,
-    only,
-)
-from sojourn.durable.records import LONGEST_MS, checked_id, checked_signal, checked_submission
-from sojourn.durable.shell import Request
+from sojourn.durable.purgatory import Purgatory, checked_after, checked_limit
+from sojourn.durable.requests import Request
+from sojourn.durable.rows import Rows, only
+from sojourn.durable.submissions import checked_submission
+from sojourn.durable.subscription import Subscription
 from sojourn.errors import SojournError, WrongType
 
 
@@ -92,13 +88,13 @@ class AsyncPurgatory:
         loop = asyncio.get_running_loop()
         until_s = loop.time() + wait_ms / 1000
         while True:
-            told = self.purgatory.last_outcome
-            outcomes = await asyncio.to_thread(self.purgatory.read, after, told, limit)
+            last = self.purgatory.last_outcome
+            outcomes = await asyncio.to_thread(self.purgatory.read, after, last, limit)
             left_s = until_s - loop.time()
             if outcomes or left_s <= 0:
                 return outcomes
             with contextlib.suppress(TimeoutError):
-                news = asyncio.wrap_future(self.purgatory.follow(max(after, told)))
+                news = asyncio.wrap_future(self.purgatory.follow(max(after, last)))
                 await asyncio.wait_for(news, left_s)
 
     def subscription(self, name: str) -> AsyncSubscription:

@@ -10,10 +10,9 @@ except ImportError:  # pragma: no cover - depends on what is installed
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from sojourn.durable.records import (
-    BatchRecord,
+from sojourn.durable.records import BatchRecord, checksum_of
+from sojourn.durable.submissions import (
     checked_submission,
-    checksum_of,
     class_of,
     needed_of,
     payload_of,
@@ -26,14 +25,11 @@ if cython.compiled:
     from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
     from cython.cimports.libc.string import memcpy
     from cython.cimports.sojourn.durable._bytes import put
-    from cython.cimports.sojourn.durable.records import (
-        hashes_of,
-        id_of,
-        read_submission,
-        timeout_of,
-    )
+    from cython.cimports.sojourn.durable.records import hashes_of
+    from cython.cimports.sojourn.durable.submissions import id_of, read_submission, timeout_of
 else:
-    from sojourn.durable.records import hashes_of, id_of, read_submission, timeout_of
+    from sojourn.durable.records import hashes_of
+    from sojourn.durable.submissions import id_of, read_submission, timeout_of
 
 WAITING = "waiting"
 COMPLETED = "completed"

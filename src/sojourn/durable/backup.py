@@ -19,7 +19,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from sojourn.durable.store import APPLICATION, FORMAT
+from sojourn.durable.disk import sync
+from sojourn.durable.schema import APPLICATION, check_version
 from sojourn.errors import BadFile, NoSuchFile, OutOfRange
 
 
@@ -76,28 +77,12 @@ def _connected(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
 
 def _check_kind(source: sqlite3.Connection, path: Path) -> None:
     (application,) = source.execute("PRAGMA application_id").fetchone()
-    (version,) = source.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION:
         raise BadFile(f"{path} is not a file of a durable purgatory")
-    if version > FORMAT:
-        raise BadFile(
-            f"{path} has format {version}, and this version of sojourn reads up to {FORMAT}; "
-            "use the newer sojourn that wrote it"
-        )
+    check_version(source, str(path))
 
 
 def _check_structure(copy: sqlite3.Connection, path: Path) -> None:
-    (found,) = copy.execute("PRAGMA quick_check(1)").fetchone()
-    if found != "ok":
-        raise BadFile(f"{path} is damaged, and its copy was not kept: {found}")
-
-
-def sync(path: Path) -> None:
-    """Put the file, or what a folder lists, on disk."""
-    if path.is_dir() and os.name == "nt":
-        return  # a folder cannot be opened there
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    (message,) = copy.execute("PRAGMA quick_check(1)").fetchone()
+    if message != "ok":
+        raise BadFile(f"{path} is damaged, and its copy was not kept: {message}")

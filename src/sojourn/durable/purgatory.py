@@ -13,26 +13,23 @@ from typing import Any, TypeVar
 
 from sojourn.core.clock import ManualClock, SystemClock
 from sojourn.core.millis import checked_count
-from sojourn.durable.answers import REFUSED, Answer, JournalBatch, News, Operation
+from sojourn.durable.answers import Answer, JournalBatch, News, Operation
+from sojourn.durable.checks import LONGEST_MS, checked_id, checked_name, checked_signal
 from sojourn.durable.claim import claim
 from sojourn.durable.machine import Machine
 from sojourn.durable.payloads import Payload
-from sojourn.durable.records import (
-    LONGEST_MS,
-    checked_id,
-    checked_name,
-    checked_signal,
-    checked_submission,
-    checked_submissions,
-)
-from sojourn.durable.shell import Question, Request, Shell
-from sojourn.durable.store import Connect, Store, connect
+from sojourn.durable.requests import Question, Request
+from sojourn.durable.rows import Rows, only
+from sojourn.durable.schema import Connect, connect
+from sojourn.durable.shell import Shell
+from sojourn.durable.store import Store
+from sojourn.durable.submissions import checked_submission
+from sojourn.durable.subscription import Subscription
 from sojourn.durable.writer import Writer
-from sojourn.errors import Closed, Forked, Missed, SojournError, WrongType
+from sojourn.errors import Closed, Forked, Missed
 
 WEEK_MS = 7 * 86_400_000
 _MOST = 2**62
-_ROWS_AT_ONCE = 2_000  # of a batch, in one request
 _REQUESTS_AT_ONCE = 2  # of one caller's, on their way
 _EXPIRE_AT_ONCE = 4_000  # operations, in one batch
 
@@ -132,15 +129,15 @@ class Purgatory:
         submission = checked_submission(
             id, requires, timeout_ms, needed, class_, payload, traceparent
         )
-        return only(self._carry_out(Request(submissions=[submission])).result())
+        return only(self.carry_out(Request(submissions=[submission])).result())
 
     def signal(self, key: str, offset: int) -> Answer:
         """Move the key's progress up to the offset; a lesser one changes nothing."""
-        return only(self._carry_out(Request(signals=[checked_signal(key, offset)])).result())
+        return only(self.carry_out(Request(signals=[checked_signal(key, offset)])).result())
 
     def cancel(self, id: str) -> Answer:
         """End the operation as cancelled, unless it has ended."""
-        return only(self._carry_out(Request(cancels=[checked_id(id)])).result())
+        return only(self.carry_out(Request(cancels=[checked_id(id)])).result())
 
     def submit_many(self, rows: Iterable[tuple[Any, ...]]) -> list[Answer]:
         """Do so for each row, the arguments of `submit` in their order; answer each for itself."""
@@ -160,11 +157,11 @@ class Purgatory:
         What asyncio and servers build on; called in an event loop, whose future it is.
         """
         waiter = request.waiter()
-        self._carry_out(request)
+        self.carry_out(request)
         return waiter
 
-    def _carry_out(self, request: Request) -> Request:
-        """Have it put into the next batch."""
+    def carry_out(self, request: Request) -> Request:
+        """Put the request, which is checked, into the next batch; its `result` has the answers."""
         if os.getpid() != self._pid:
             raise Forked(f"{self.path} was opened before this process was forked; open it here")
         self._shell.enqueue(request)
@@ -182,7 +179,7 @@ class Purgatory:
         for request in rows.requests:
             if len(sent) == _REQUESTS_AT_ONCE:
                 sent.popleft().wait()
-            sent.append(self._carry_out(request))
+            sent.append(self.carry_out(request))
         for request in sent:
             request.wait()
         return rows.answers()
@@ -208,14 +205,14 @@ class Purgatory:
         wait_ms = checked_count(wait_ms, "wait_ms", 0, LONGEST_MS, "0 means not to wait")
         until_s = time.monotonic() + wait_ms / 1000
         while True:
-            told = shell.told
-            outcomes = self.read(after, told, limit)
+            last = shell.followers.last_outcome
+            outcomes = self.read(after, last, limit)
             if outcomes:
                 return outcomes
             left_s = until_s - time.monotonic()
             if left_s <= 0 or self._is_closed:
                 return outcomes
-            wait([shell.follow(max(after, told))], min(left_s, threading.TIMEOUT_MAX))
+            wait([shell.followers.follow(max(after, last))], min(left_s, threading.TIMEOUT_MAX))
 
     def read(self, after: int, until: int, limit: int) -> list[Operation]:
         """Return outcomes with numbers above `after` up to `until`, without waiting."""
@@ -231,7 +228,7 @@ class Purgatory:
 
     def follow(self, after: int) -> Future[None]:
         """Return a future that is done when there is an outcome with a number above `after`."""
-        return self._open_shell().follow(after)
+        return self._open_shell().followers.follow(after)
 
     def subscription(self, name: str) -> Subscription:
         """The subscription of that name, at its position; a new one starts at the oldest."""
@@ -245,7 +242,7 @@ class Purgatory:
     @property
     def last_outcome(self) -> int:
         """The number of the last outcome; 0 if there is none."""
-        return self._open_shell().told
+        return self._open_shell().followers.last_outcome
 
     @property
     def first_outcome(self) -> int:
@@ -326,7 +323,7 @@ class Purgatory:
             batch = checked_count(
                 batch, "batch", 0, self._store.last_batch, "it is the number of a batch"
             )
-        self._carry_out(Request(keeper=(checked_name(name), batch))).result()
+        self.carry_out(Request(keeper=(checked_name(name), batch))).result()
 
     def journal_readers(self) -> dict[str, int]:
         """The positions of `keep_journal`, by name."""
@@ -374,145 +371,12 @@ class Purgatory:
         return self._shell
 
 
-class Subscription:
-    """A reader of outcomes with a name, whose position is kept in the file.
-
-    `read` goes on where this object has come to; `commit` makes that durable. After a restart
-    reading begins at the committed position, so an outcome may come again: at least once. Not
-    for several threads at once.
-    """
-
-    name: str
-
-    def __init__(self, purgatory: Purgatory, name: str) -> None:
-        self._purgatory = purgatory
-        self.name = name
-        self._cursor = self.position
-
-    @property
-    def position(self) -> int:
-        """The number of the last outcome that was committed; 0 before the first."""
-        return self._purgatory.subscriptions().get(self.name, 0)
-
-    @property
-    def behind(self) -> int:
-        """How many outcomes have not been committed."""
-        return self._purgatory.last_outcome - self.position
-
-    def read(self, limit: int = 1000, wait_ms: int = 0) -> list[Operation]:
-        """Return the next outcomes, in order; wait up to `wait_ms` if there are none yet."""
-        outcomes = self._purgatory.outcomes(self._cursor, limit, wait_ms)
-        self.move_past(outcomes)
-        return outcomes
-
-    def commit(self, number: int | None = None) -> None:
-        """Keep the position: the number of the last outcome that is done with.
-
-        By default all that were read.
-        """
-        self._purgatory._carry_out(self.commit_request(number)).result()
-
-    def commit_request(self, number: int | None = None) -> Request:
-        """What `commit` sends."""
-        if number is None:
-            number = self._cursor
-        last = self._purgatory.last_outcome
-        number = checked_count(number, "number", 0, last, "it is the number of an outcome")
-        self._cursor = max(self._cursor, number)
-        return Request(position=(self.name, number))
-
-    def remove(self) -> None:
-        """Forget the position; a subscription of this name would begin at the oldest again."""
-        self._purgatory._carry_out(Request(position=(self.name, None))).result()
-        self._cursor = 0
-
-    @property
-    def cursor(self) -> int:
-        """The number of the last outcome that was read."""
-        return self._cursor
-
-    def move_past(self, outcomes: list[Operation]) -> None:
-        """Count these as read."""
-        if outcomes and outcomes[-1].number is not None:
-            self._cursor = outcomes[-1].number
-
-    def __repr__(self) -> str:
-        return f"<Subscription {self.name!r} position={self.position}>"
-
-
-class Rows:
-    """The rows of a batch call: those that are wrong refused, the others on their way."""
-
-    requests: list[Request]
-
-    def __init__(self, good: list[Any], errors: list[Any], request_of: Callable[[Any], Request]):
-        self._errors = errors  # for each row None, or why it was refused
-        self.requests = [
-            request_of(good[at : at + _ROWS_AT_ONCE]) for at in range(0, len(good), _ROWS_AT_ONCE)
-        ]
-
-    @classmethod
-    def of_submissions(cls, rows: Iterable[Any]) -> Rows:
-        return cls(*checked_submissions(rows), lambda good: Request(submissions=good))
-
-    @classmethod
-    def of_signals(cls, rows: Iterable[Any]) -> Rows:
-        return cls(*_checked(rows, _signal_of), lambda good: Request(signals=good))
-
-    @classmethod
-    def of_cancels(cls, ids: Iterable[Any]) -> Rows:
-        return cls(*_checked(ids, checked_id), lambda good: Request(cancels=good))
-
-    def answers(self) -> list[Answer]:
-        """The answers, in the order of the rows; all requests are done."""
-        good: list[Answer] = []
-        for request in self.requests:
-            if request.error is None:
-                good += request.result()
-            else:
-                good += [Answer(REFUSED, None, None, request.error)] * len(request)
-        if len(good) == len(self._errors):
-            return good
-        answered = iter(good)
-        return [
-            next(answered) if error is None else Answer(REFUSED, None, None, error)
-            for error in self._errors
-        ]
-
-
-def _checked(rows: Iterable[Any], check: Callable[[Any], Any]) -> tuple[list[Any], list[Any]]:
-    """Check each row for itself: return the good ones, and for each row None or its error."""
-    good: list[Any] = []
-    errors: list[Any] = []
-    for row in rows:
-        try:
-            good.append(check(row))
-            errors.append(None)
-        except SojournError as error:
-            errors.append(error)
-    return good, errors
-
-
-def only(answers: list[Answer]) -> Answer:
-    """The one answer; its error is raised."""
-    answer = answers[0]
-    if answer.error is not None:
-        raise answer.error
-    return answer
-
-
 def checked_after(after: Any) -> int:
     return checked_count(after, "after", 0, _MOST, "it is the number of an outcome, 0 for all")
 
 
 def checked_limit(limit: Any) -> int:
     return checked_count(limit, "limit", 1, _MOST, "the default is 1000")
-
-
-def _signal_of(row: Any) -> Any:
-    if not isinstance(row, (tuple, list)) or len(row) != 2:
-        raise WrongType(f"a row is (key, offset), got {row!r}")
-    return checked_signal(*row)
 
 
 def _wall_ms() -> int:

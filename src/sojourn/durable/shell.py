@@ -19,22 +19,21 @@ and goes on with the monotonic clock. A batch's time is later than the one befor
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import threading
 import time
-from _thread import allocate_lock as _allocate_lock
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
 from sojourn._log import log
 from sojourn.core.clock import Driven
 from sojourn.durable.answers import Answer, News, Operation
-from sojourn.durable.machine import Batch, Machine, Plan
-from sojourn.durable.records import Submission
-from sojourn.durable.store import Positions, Store
+from sojourn.durable.followers import Followers
+from sojourn.durable.machine import Machine
+from sojourn.durable.plan import Batch, Plan
+from sojourn.durable.positions import Positions
+from sojourn.durable.requests import Question, Request, set_future, wake_loops
+from sojourn.durable.store import Store
 from sojourn.errors import Closed, NotWritten, SojournError
 
 NOTHING_MS = 2**62  # when nothing is to be done
@@ -47,116 +46,6 @@ class Ticks(Protocol):
     """What the shell asks of a clock."""
 
     def now_ns(self) -> int: ...
-
-
-class Request:
-    """Commands that came together, and are answered together.
-
-    A thread that sent it waits for `result`. A task has asked for its `waiter` before.
-    """
-
-    __slots__ = (
-        "_answers",
-        "_bell",
-        "_error",
-        "_waiter",
-        "cancels",
-        "keeper",
-        "position",
-        "signals",
-        "submissions",
-    )
-
-    def __init__(
-        self,
-        signals: list[tuple[str, int]] | None = None,
-        submissions: list[Submission] | None = None,
-        cancels: list[str] | None = None,
-        position: tuple[str, int | None] | None = None,
-        keeper: tuple[str, int | None] | None = None,
-    ) -> None:
-        self.signals = signals
-        self.submissions = submissions
-        self.cancels = cancels
-        self.position = position  # of a subscription; None removes it
-        self.keeper = keeper  # a position in the journal; None removes it
-        self._answers: list[Answer] | None = None
-        self._error: SojournError | None = None
-        self._waiter: asyncio.Future[list[Answer]] | None = None
-        self._bell = _allocate_lock()  # taken until it is answered
-        self._bell.acquire()
-
-    def __len__(self) -> int:
-        """How many commands."""
-        return sum(len(rows) for rows in (self.signals, self.submissions, self.cancels) if rows)
-
-    @property
-    def is_answered(self) -> bool:
-        return self._answers is not None or self._error is not None
-
-    @property
-    def error(self) -> SojournError | None:
-        """Why all of it was refused, if it was. Once it is answered."""
-        return self._error
-
-    def result(self) -> list[Answer]:
-        """Wait for the answers, or raise why all of it was refused."""
-        self.wait()
-        if self._error is not None:
-            raise self._error
-        return self._answers or []
-
-    def wait(self) -> None:
-        """Wait until it is answered. Any thread, and any number of them."""
-        if not self.is_answered:
-            self._bell.acquire()
-            self._bell.release()
-
-    def waiter(self) -> asyncio.Future[list[Answer]]:
-        """Return a future of the answers, for the running loop. Before it is sent."""
-        self._waiter = asyncio.get_running_loop().create_future()
-        return self._waiter
-
-    def answer(self, answers: list[Answer] | None, error: SojournError | None) -> None:
-        """Tell the thread that waits. Tasks are told by `wake_loops`."""
-        self._answers = answers
-        self._error = error
-        self._bell.release()
-
-    def settle(self) -> None:
-        """Tell the task that waits; on its loop's thread."""
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            if self._error is None:
-                waiter.set_result(self._answers or [])
-            else:
-                waiter.set_exception(self._error)
-
-
-def wake_loops(requests: list[Request]) -> None:
-    """Have tasks told that their requests are answered.
-
-    To wake a loop from another thread takes a write to a socket, so each is woken once for all.
-    """
-    answered: dict[asyncio.AbstractEventLoop, list[Request]] = {}
-    for request in requests:
-        if request._waiter is not None:
-            answered.setdefault(request._waiter.get_loop(), []).append(request)
-    for loop, its_requests in answered.items():
-        with contextlib.suppress(RuntimeError):  # it is closed: nobody waits
-            loop.call_soon_threadsafe(_settle_all, its_requests)
-
-
-def _settle_all(requests: list[Request]) -> None:
-    for request in requests:
-        request.settle()
-
-
-class Question(NamedTuple):
-    """Something to be asked of the machine between batches."""
-
-    ask: Callable[[Machine], Any]
-    future: Future[Any]
 
 
 Listener = Callable[[News], object]
@@ -184,12 +73,9 @@ class Shell(Driven):
         self.write_error: Exception | None = None  # of the last batch, if it was not written
         self._questions: deque[Question] = deque()
         self._listeners: tuple[Listener, ...] = ()  # replaced, never changed
-        self._feed = threading.Lock()  # guards the next two
-        self._told = 0  # the last outcome that readers may see
-        self._followers: list[tuple[int, Future[None]]] = []
         store.load(machine)
         self.positions = store.subscriptions()
-        self._told = machine.outcome
+        self.followers = Followers(machine.outcome)
         self._anchor_ns = clock.now_ns()
         self._start_ms = max(wall_ms(), machine.time_ms)
 
@@ -271,7 +157,7 @@ class Shell(Driven):
         requests, batch, positions = self._gather()
         time_ms = max(self.now_ms(), self.machine.time_ms + 1)
         try:
-            plan = self.machine.plan(time_ms, batch, self._remembered(batch))
+            plan = self.machine.plan(time_ms, batch, self._find_ended(batch))
             began_ns = time.perf_counter_ns()
             if len(plan) or positions or self.store.has_more_to_write:
                 self.store.write(plan, self.machine, positions, time_ms - self._retention_ms)
@@ -293,7 +179,8 @@ class Shell(Driven):
         if positions.subscriptions:
             moved = {**self.positions, **positions.subscriptions}
             self.positions = {name: at for name, at in moved.items() if at is not None}
-        self._tell(plan)
+        if plan.outcomes:
+            self.followers.move_to(self.machine.outcome)
         if self._listeners and (len(plan) or len(batch)):
             self._call_listeners(plan, len(batch), commit_ms)
         self._answer(requests, batch)
@@ -338,9 +225,9 @@ class Shell(Driven):
             except Exception:
                 log.exception("%s: a listener failed: %r", self.store.path, listener)
 
-    def _remembered(self, batch: Batch) -> dict[str, Operation]:
+    def _find_ended(self, batch: Batch) -> dict[str, Operation]:
         ids = self.machine.others(batch)
-        return self.store.find(ids, writing=True) if ids else {}
+        return self.store.find_for_batch(ids) if ids else {}
 
     def _refuse(self, requests: list[Request], time_ms: int, error: Exception) -> None:
         """Nothing was written: say so to everybody in the batch."""
@@ -367,7 +254,7 @@ class Shell(Driven):
         for request in requests:
             request.answer(None, failure)
         wake_loops(requests)
-        self._release_followers()
+        self.followers.close()
         self._refuse_questions(failure)
 
     def _answer(self, requests: list[Request], batch: Batch) -> None:
@@ -391,34 +278,6 @@ class Shell(Driven):
             request.answer(answers, None)
         wake_loops(requests)
 
-    # The feed.
-
-    def _tell(self, plan: Plan) -> None:
-        if not plan.outcomes:
-            return
-        with self._feed:
-            self._told = self.machine.outcome
-            ready = [future for after, future in self._followers if after < self._told]
-            self._followers = [one for one in self._followers if one[0] >= self._told]
-        for future in ready:
-            _set(future, None, None)
-
-    @property
-    def told(self) -> int:
-        """The number of the last outcome that may be read."""
-        return self._told
-
-    def follow(self, after: int) -> Future[None]:
-        """Return a future that is done when there is an outcome beyond `after`, or no more."""
-        future: Future[None] = Future()
-        with self._feed:
-            if after < self._told or self._closed is not None:
-                future.set_result(None)
-            else:
-                self._followers = [one for one in self._followers if not one[1].done()]
-                self._followers.append((after, future))
-        return future
-
     def get(self, id: str) -> Operation | None:
         """The operation, waiting or ended; None if it is not known."""
         operation = self.machine.get(id)
@@ -427,26 +286,19 @@ class Shell(Driven):
         return operation
 
     def close(self) -> None:
-        """Take no more, write what is queued, and let followers go."""
+        """Take no more, write what is queued, and wake who follows."""
         with self._gate:
             if self._closed is None:
                 self._closed = Closed(f"{self.store.path} was closed")
         while self._queue:
             self.step()
-        self._release_followers()
+        self.followers.close()
         self._refuse_questions(self._closed)
         self.store.close()
 
     def _refuse_questions(self, error: SojournError) -> None:
         while self._questions:
-            _set(self._questions.popleft().future, None, error)
-
-    def _release_followers(self) -> None:
-        """There is nothing to wait for any more."""
-        with self._feed:
-            followers, self._followers = self._followers, []
-        for _, future in followers:
-            _set(future, None, None)
+            set_future(self._questions.popleft().future, None, error)
 
     # For a ManualClock, which drives it.
 
@@ -460,12 +312,3 @@ class Shell(Driven):
 
     def __len__(self) -> int:
         return len(self.machine)
-
-
-def _set(future: Future[Any], result: Any, error: BaseException | None) -> None:
-    """Settle the future, unless whoever waited has cancelled it."""
-    if future.set_running_or_notify_cancel():
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)

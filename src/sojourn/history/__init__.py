@@ -9,7 +9,7 @@ except ImportError as error:
         "pip install sojourn[replay]"
     ) from error
 
+from sojourn.history.findings import Difference as Difference  # one thing that is not so
 from sojourn.history.recorder import Recorder as Recorder  # writes a history as it happens
-from sojourn.history.verification import Difference as Difference  # one thing that is not so
 from sojourn.history.verification import Verification as Verification  # what was proven
 from sojourn.history.verification import verify as verify  # replays a history, and compares

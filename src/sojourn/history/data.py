@@ -11,12 +11,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from sojourn.durable.store import OutcomesReader
+from sojourn.durable.reader import OutcomesReader
 from sojourn.errors import BadFile
-from sojourn.history.recorder import position_name
-from sojourn.history.stretch import Stretch
-from sojourn.history.tables import OUTCOMES
-from sojourn.history.verification import (
+from sojourn.history.findings import (
     DATA,
     NOT_RECORDED,
     TOLD_BEFORE,
@@ -25,6 +22,9 @@ from sojourn.history.verification import (
     Step,
     difference,
 )
+from sojourn.history.recorder import position_name
+from sojourn.history.stretch import Stretch
+from sojourn.history.tables import OUTCOMES
 
 _ROWS_AT_ONCE = 50_000
 

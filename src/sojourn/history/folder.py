@@ -27,6 +27,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sojourn.durable import disk
 from sojourn.errors import BadFile, NoSuchFile
 from sojourn.history.hours import FORMAT, Hour
 from sojourn.history.tables import SCHEMAS, TABLES
@@ -63,7 +64,7 @@ class Folder:
                 )
             for name in (_HOURS, *TABLES):
                 (self.path / name).mkdir(exist_ok=True)
-            _sync(self.path)
+            disk.sync(self.path)
             identity = uuid.uuid4().hex
             text = json.dumps({"format": FORMAT, "identity": identity})
             _write(self.path / _IDENTITY, text.encode())
@@ -126,7 +127,7 @@ class Folder:
         try:
             if not path.parent.is_dir():
                 path.parent.mkdir(parents=True)
-                _sync(path.parent.parent)
+                disk.sync(path.parent.parent)
             unfinished = path.with_name(f".{name}.unfinished")
             pq.write_table(rows, unfinished, compression="zstd", write_page_checksum=True)
             _put_in_place(unfinished, path)
@@ -215,19 +216,9 @@ def _write(path: Path, content: bytes) -> None:
 
 def _put_in_place(unfinished: Path, path: Path) -> None:
     """Sync the file, then give it its name, then sync that."""
-    _sync(unfinished)
+    disk.sync(unfinished)
     os.replace(unfinished, path)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    if os.name != "posix" and path.is_dir():
-        return  # only POSIX can sync a folder
-    descriptor = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    disk.sync(path.parent)
 
 
 def _not_written(path: Path, error: OSError) -> BadFile:

@@ -61,7 +61,7 @@ class Names:
         table = _put(table, "id", self._ids(table["id"], submitted_ms))
         if not len(self.forgotten):
             return table
-        requires = _one_piece(table["requires"])
+        requires = one_piece(table["requires"])
         items = requires.flatten()
         counts = pc.fill_null(pc.list_value_length(requires), 0).to_numpy(zero_copy_only=False)
         keys = self._keys(items.field("key"), np.repeat(submitted_ms, counts))
@@ -114,15 +114,15 @@ def times_before(names: Any, at_ms: Integers, events: pa.Table, name: str, time:
     counts = np.zeros(len(names), dtype=np.int64)
     if not len(events):
         return counts
-    known = pc.unique(_one_piece(events[name]))
-    code = pc.index_in(_one_piece(names), value_set=known)
+    event_names = pc.unique(one_piece(events[name]))
+    code = pc.index_in(one_piece(names), value_set=event_names)
     rows = np.flatnonzero(~np.asarray(pc.is_null(code)))
     if not len(rows):
         return counts
     # Names and times as one number each, so that one search serves all names.
     moments = np.unique(_numbers(events[time]))
     width = len(moments) + 1
-    event_code = _numbers(pc.index_in(_one_piece(events[name]), value_set=known))
+    event_code = _numbers(pc.index_in(one_piece(events[name]), value_set=event_names))
     places = np.sort(
         event_code * width + np.searchsorted(moments, _numbers(events[time]), side="left")
     )
@@ -138,7 +138,7 @@ def _plain(names: Any) -> Any:
 
 
 def _named(names: Any, counts: Integers) -> pa.Array:
-    names = pc.replace_substring(_one_piece(names), pattern=_NUL, replacement=_NUL_IN_NAME)
+    names = pc.replace_substring(one_piece(names), pattern=_NUL, replacement=_NUL_IN_NAME)
     counted = pa.array(counts > 0)
     with_count = pc.binary_join_element_wise(names, pa.array(counts).cast(names.type), _END)
     return pc.if_else(counted, with_count, names)
@@ -149,11 +149,12 @@ def _put(table: pa.Table, column: str, values: Any) -> pa.Table:
 
 
 def _numbers(column: Any) -> Integers:
-    numbers: Integers = _one_piece(column).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    numbers: Integers = one_piece(column).cast(pa.int64()).to_numpy(zero_copy_only=False)
     return numbers
 
 
-def _one_piece(column: Any) -> Any:
+def one_piece(column: Any) -> Any:
+    """A column in one piece."""
     if isinstance(column, pa.ChunkedArray):
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return column

@@ -14,18 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from sojourn import spark as on_spark
-from sojourn.history.names import Names
-from sojourn.history.stretch import Stretch
-from sojourn.history.tables import (
-    CANCELS,
-    FORGOTTEN,
-    OPERATIONS,
-    OUTCOMES,
-    SCHEMAS,
-    SIGNALS,
-    TIME,
-)
-from sojourn.history.verification import (
+from sojourn.history.findings import (
     BEFORE,
     CHANGED,
     DEPENDS,
@@ -40,6 +29,17 @@ from sojourn.history.verification import (
     Step,
     add_rejected,
     difference,
+)
+from sojourn.history.names import Names
+from sojourn.history.stretch import Stretch
+from sojourn.history.tables import (
+    CANCELS,
+    FORGOTTEN,
+    OPERATIONS,
+    OUTCOMES,
+    SCHEMAS,
+    SIGNALS,
+    TIME,
 )
 from sojourn.replay import rows
 from sojourn.spark.session import quiet_pyspark
@@ -155,10 +155,10 @@ def _most_progress(
     operations: DataFrame, signals: DataFrame, names: Names, first_ms: int
 ) -> DataFrame:
     """As signals: the most progress that keys can have had before the stretch."""
-    wanted = operations.select(F.explode("requires.key").alias("key")).distinct()
+    required = operations.select(F.explode("requires.key").alias("key")).distinct()
     lowest = signals.groupBy("key").agg(F.min("offset").alias("lowest"))
     below = F.greatest(F.col("lowest"), F.lit(_LEAST + 1)) - 1
-    most = wanted.join(lowest, "key", "full_outer").select(
+    most = required.join(lowest, "key", "full_outer").select(
         "key",
         F.when(F.col("lowest").isNull(), F.lit(_MOST)).otherwise(below).alias("offset"),
         F.lit(first_ms - 1).cast("long").alias("at_ms"),

@@ -92,13 +92,13 @@ class Stretch:
                 return path
 
         def paths(table: str) -> list[str]:
-            found = []
+            present = []
             for hour in self.hours:
                 for part in hour.parts[table]:
                     path = self.folder.part_path(table, hour.name, part.name)
                     if path.exists():
-                        found.append(pin(table, path) if hour is self.hours[-1] else path)
-            return [str(path) for path in found]
+                        present.append(pin(table, path) if hour is self.hours[-1] else path)
+            return [str(path) for path in present]
 
         try:
             yield paths
@@ -138,7 +138,7 @@ class Stretch:
 
     def _strangers(self, hours: list[Hour]) -> Iterator[str]:
         """Files that no hour names, and that readers of the folder would read."""
-        known = {
+        recorded = {
             (table, hour.name, part.name)
             for hour in hours
             for table in TABLES
@@ -147,7 +147,7 @@ class Stretch:
         last_batch = hours[-1].last_batch
         for table in TABLES:
             for hour, name in self.folder.part_files(table):
-                if (table, hour, name) in known or (first_batch_of(name) or 0) > last_batch:
+                if (table, hour, name) in recorded or (first_batch_of(name) or 0) > last_batch:
                     continue
                 yield f"{table}/hour={hour}/{name} is none of the recorded files"
 

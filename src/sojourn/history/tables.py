@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sojourn.durable import Operation
-from sojourn.durable.records import read_submission
+from sojourn.durable.submissions import read_submission
 
 OPERATIONS, SIGNALS, CANCELS = "operations", "signals", "cancels"
 OUTCOMES, FORGOTTEN = "outcomes", "forgotten"

@@ -6,5 +6,5 @@ from sojourn.report.numbers import Summary as Summary  # the totals
 from sojourn.report.numbers import count as count  # the numbers of outcomes
 from sojourn.report.numbers import summarise as summarise  # the totals of outcomes
 from sojourn.report.page import page as page  # numbers as an HTML document
-from sojourn.report.stays import BadOutcomes as BadOutcomes  # what was given are no outcomes
+from sojourn.report.sources import BadOutcomes as BadOutcomes  # what was given are no outcomes
 from sojourn.report.stays import Stays as Stays  # outcomes, from tables or a folder

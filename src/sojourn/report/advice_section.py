@@ -59,8 +59,8 @@ def present(advice: Advice) -> str:
     """The timeout in use."""
     if advice.present is None:
         return "not known"
-    said = exactly(advice.present.timeout_ms)
-    return said if advice.present.only_one else f"{said}, mostly"
+    text = exactly(advice.present.timeout_ms)
+    return text if advice.present.only_one else f"{text}, mostly"
 
 
 def need(need: Need | None) -> str:
@@ -166,7 +166,7 @@ def _card(advice: Advice, low_ms: int, high_ms: int, *, whole: bool) -> str:
     entries.append((_HOLLOW, "99 % need", need(advice.for_99)))
     entries.append((_SOLID, "99.9 % need", need(advice.for_999)))
     legend = "".join(
-        f"<dt>{glyph}<span>{what}</span></dt><dd>{said}</dd>" for glyph, what, said in entries
+        f"<dt>{glyph}<span>{what}</span></dt><dd>{text}</dd>" for glyph, what, text in entries
     )
     chart = charts.timeouts(advice, low_ms, high_ms)
     if whole:
@@ -185,25 +185,25 @@ def _in_words(advice: Advice) -> str:
     present, for_99, for_999 = advice.present, advice.for_99, advice.for_999
     assert for_99 is not None
     assert for_999 is not None
-    said = f"99 % need {_need_in_words(for_99)}, 99.9 % {_need_in_words(for_999)}."
+    text = f"99 % need {_need_in_words(for_99)}, 99.9 % {_need_in_words(for_999)}."
     if present is None:
-        return f"The outcomes do not say which timeouts there were. {said}"
+        return f"The outcomes do not say which timeouts there were. {text}"
     timeout = duration(present.timeout_ms)
     name = advice.verdict
     if name is Verdict.MIXED:
         several = count(present.timeouts) if present.exact else "very many"
-        return f"There are {several} different timeouts, {timeout} the commonest. {said}"
+        return f"There are {several} different timeouts, {timeout} the commonest. {text}"
     if name is Verdict.LONG and for_999.ms is not None:
         vain = advice.ended[1] - (advice.too_late or 0)
         gains = f" It keeps {operations(vain)} waiting in vain." if vain else ""
-        return f"{timeout} is at least twice what 99.9 % need.{gains} {said}"
+        return f"{timeout} is at least twice what 99.9 % need.{gains} {text}"
     if advice.at_present is None:
         return (
             f"The present timeout, {timeout}, is longer than the waits that the data can tell "
-            f"about. {said}"
+            f"about. {text}"
         )
     lost = percent(advice.at_present.lost)
-    return f"With {timeout}, {lost} expire before their event comes. {said}"
+    return f"With {timeout}, {lost} expire before their event comes. {text}"
 
 
 def _need_in_words(need: Need) -> str:

@@ -62,8 +62,8 @@ def waits(bars: list[Bar], width: int, class_: str) -> str:
         for value in (ticks[0], ticks[-1]):
             content += line(_LEFT, up(value), width - _RIGHT, up(value), "grid")
             content += label(_LEFT - 8, up(value) + 4, count(value), anchor="end")
-        said = f"{name}, {count(totals[status])}"
-        content += label(_LEFT, bottom - strip + top - 10, said, anchor="start", class_="name")
+        text = f"{name}, {count(totals[status])}"
+        content += label(_LEFT, bottom - strip + top - 10, text, anchor="start", class_="name")
         for bar in bars:
             number = bar.counts[status]
             if number:
@@ -72,10 +72,10 @@ def waits(bars: list[Bar], width: int, class_: str) -> str:
                 content += rect(x, bottom - tall, end - x, tall, f"fill {name}")
     if at_once:
         content += label(_LEFT + 15, bottom + 18, "at once")
-    for x, said in duration_ticks(across, _GAP):
+    for x, text in duration_ticks(across, _GAP):
         if x > _LEFT + at_once + (36 if at_once else 0):
             content += line(x, bottom, x, bottom + 4, "axis")
-            content += label(x, bottom + 18, said)
+            content += label(x, bottom + 18, text)
     read_outs = []
     for bar in bars:
         x, end = _bar_ends(bar, across)
@@ -172,11 +172,11 @@ def two_timeouts(
         if low_ms <= point.timeout_ms <= high_ms
     }
     for timeout_ms in sorted(points):
-        said = [
+        text = [
             f"{_said_at(one, timeout_ms)} in {name}"
             for one, name in zip((before, after), names, strict=True)
         ]
-        read_outs.append((across(timeout_ms), f"timeout {duration(timeout_ms)}: {', '.join(said)}"))
+        read_outs.append((across(timeout_ms), f"timeout {duration(timeout_ms)}: {', '.join(text)}"))
     says = f"{after.name}: share that would have expired before its event, in both"
     return drawing(CARD, _TIMEOUTS_HEIGHT, content, says=says, read_outs=read_outs)
 
@@ -200,12 +200,12 @@ def _timeout_axes(low_ms: int, high_ms: int, width: int) -> tuple[Scale, Scale, 
     across = Scale(low_ms, high_ms, left, right, logarithmic=True)
     up = Scale(_LEAST_SHARE, 1, bottom, 12, logarithmic=True)
     content = ""
-    for value, said in ((1, "100 %"), (0.1, "10 %"), (0.01, "1 %"), (0.001, "0.1 %")):
+    for value, text in ((1, "100 %"), (0.1, "10 %"), (0.01, "1 %"), (0.001, "0.1 %")):
         content += line(left, up(value), right, up(value), "grid")
-        content += label(left - 6, up(value) + 4, said, anchor="end")
+        content += label(left - 6, up(value) + 4, text, anchor="end")
     content += line(left, bottom, right, bottom, "axis")
-    for x, said in duration_ticks(across, 42):
-        content += line(x, bottom, x, bottom + 4, "axis") + label(x, bottom + 17, said)
+    for x, text in duration_ticks(across, 42):
+        content += line(x, bottom, x, bottom + 4, "axis") + label(x, bottom + 17, text)
     return across, up, content
 
 
@@ -263,6 +263,6 @@ def _counts(ticks: list[int], up: Scale, width: int) -> str:
 def _over_time(timeline: Timeline, width: int, bottom: float) -> tuple[Scale, str]:
     across = Scale(timeline.steps[0], timeline.steps[-1], _LEFT, width - _RIGHT)
     drawn = ""
-    for x, said in moment_ticks(across, _GAP):
-        drawn += line(x, bottom, x, bottom + 4, "axis") + label(x, bottom + 18, said)
+    for x, text in moment_ticks(across, _GAP):
+        drawn += line(x, bottom, x, bottom + 4, "axis") + label(x, bottom + 18, text)
     return across, drawn

@@ -23,7 +23,7 @@ def comparison(before: Numbers, after: Numbers, names: tuple[str, str]) -> str:
 
 
 def _head(before: Numbers, after: Numbers, names: tuple[str, str]) -> str:
-    said = [
+    text = [
         f"{share(one.summary.count('expired'), one.summary.operations)} of "
         f"{operations(one.summary.operations)} expired in {escape(name)}"
         for one, name in zip((before, after), names, strict=True)
@@ -34,7 +34,7 @@ def _head(before: Numbers, after: Numbers, names: tuple[str, str]) -> str:
     )
     return (
         '<header><p class="eyebrow">Sojourn report, two side by side</p>'
-        f"<h1>{said[0]}, {said[1]}</h1>{spans}</header>"
+        f"<h1>{text[0]}, {text[1]}</h1>{spans}</header>"
     )
 
 
@@ -97,8 +97,8 @@ def _advice(before: Numbers, after: Numbers, names: tuple[str, str]) -> str:
     rows = []
     for class_ in classes:
         for advice, name in zip((one.get(class_) for one in by_name), names, strict=True):
-            said = f"<div>{verdict(advice)}</div>" if advice else ""
-            first = f"<th>{escape(class_)}<small>{escape(name)}</small>{said}</th>"
+            text = f"<div>{verdict(advice)}</div>" if advice else ""
+            first = f"<th>{escape(class_)}<small>{escape(name)}</small>{text}</th>"
             rows.append([first, *(_cells(advice) if advice else ["–"] * 7)])
     heads = [
         *("", "operations", "expired", "expired, and the event came later", "present timeout"),

@@ -52,8 +52,8 @@ def exactly(ms: int | None) -> str:
     """A duration as people read it; the milliseconds show when it is pointed at."""
     if ms is None:
         return "–"
-    said = duration(ms)
-    return said if said.endswith("ms") else f'<span title="{count(ms)} ms">{said}</span>'
+    text = duration(ms)
+    return text if text.endswith("ms") else f'<span title="{count(ms)} ms">{text}</span>'
 
 
 def duration(ms: int) -> str:

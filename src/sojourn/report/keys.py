@@ -92,9 +92,9 @@ class LongestKeys:
             totals, min(len(totals), self._wanted), [("total", "descending"), ("key", "ascending")]
         )
         rows = totals.take(longest).to_pylist()
-        known = [*best, *((row["total"], row["key"], row["count"]) for row in rows)]
-        known = [(total, key, count) for total, key, count in known if total > 0]
-        return sorted(known, key=lambda one: (-one[0], one[1]))[: self._wanted]
+        candidates = [*best, *((row["total"], row["key"], row["count"]) for row in rows)]
+        candidates = [(total, key, count) for total, key, count in candidates if total > 0]
+        return sorted(candidates, key=lambda one: (-one[0], one[1]))[: self._wanted]
 
     @property
     def buckets(self) -> int:
@@ -180,8 +180,8 @@ class _KeyQuantiles:
 
 def _waits(stay: Stay) -> tuple[Any, Any]:
     """The keys that completed something, and for each how long that had waited, as floats."""
-    known = np.asarray(stay.by_key.is_valid().to_numpy(zero_copy_only=False))
-    return stay.by_key.drop_null(), stay.waited_ms[known].astype(np.float64)
+    has_key = np.asarray(stay.by_key.is_valid().to_numpy(zero_copy_only=False))
+    return stay.by_key.drop_null(), stay.waited_ms[has_key].astype(np.float64)
 
 
 def _bucket_of(keys: Any, buckets: int) -> Int64s:

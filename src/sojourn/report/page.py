@@ -51,7 +51,7 @@ def _totals(numbers: Numbers) -> str:
     return (
         '<header><p class="eyebrow">Sojourn report</p>'
         f"<h1>{_headline(summary)}</h1><p>{span}{origin}</p></header>\n"
-        f'<div class="proportions" role="img" aria-label="{_said(parts, whole)}">{bar}</div>\n'
+        f'<div class="proportions" role="img" aria-label="{_describe(parts, whole)}">{bar}</div>\n'
         f'<div class="tiles">{"".join(tiles)}</div>'
     )
 
@@ -75,7 +75,7 @@ def _tile(name: str, number: int, part: str, more: str) -> str:
     )
 
 
-def _said(parts: list[tuple[str, int]], whole: int) -> str:
+def _describe(parts: list[tuple[str, int]], whole: int) -> str:
     return ", ".join(f"{share(number, whole)} {name}" for name, number in parts if number)
 
 

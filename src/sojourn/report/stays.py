@@ -1,9 +1,8 @@
-"""What a replay or a stream has written, read again as often as anybody asks, a batch at a time."""
+"""Stays: ended operations, pending ones and rejected rows, as arrays, a batch at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
-from sojourn.errors import OutOfRange, SojournError
+from sojourn.errors import OutOfRange
 from sojourn.report.bins import Values
+from sojourn.report.sources import (
+    BadOutcomes,
+    Source,
+    data_files,
+    source_of_folder,
+    source_of_table,
+)
 
 Int64s = npt.NDArray[np.int64]
 
@@ -23,27 +28,7 @@ STATUSES = ("completed", "expired", "cancelled")
 COMPLETED, EXPIRED, CANCELLED = range(3)
 
 NO_CLASS = "(none)"
-_TYPES = {
-    **{name: pa.int64() for name in ("at_ms", "waited_ms", "condition_ms")},
-    **{name: pa.int64() for name in ("submitted_ms", "timeout_ms")},
-    **{name: pa.string() for name in ("id", "status", "by_key", "table", "reason", "row")},
-}
-_ALWAYS = ("by_key",)  # null in every row of some files
-
 _MOST_CLASSES = 1_000
-_BATCH_ROWS = 131_072
-
-
-class BadOutcomes(SojournError, ValueError):
-    """What was given is not what a replay or a stream writes."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """A table: the names of its columns, and a way to read some of them, from the beginning."""
-
-    names: list[str]
-    read: Callable[[list[str]], Iterator[Any]]
 
 
 class Stays:
@@ -103,16 +88,10 @@ class Stays:
     ) -> Stays:
         """Take tables from memory: all three that `replay.resolve` gives, if there are any."""
 
-        def source(table: Any) -> Source:
-            return Source(
-                table.column_names,
-                lambda columns: iter(table.select(columns).to_batches(max_chunksize=_BATCH_ROWS)),
-            )
-
         return cls(
-            source(outcomes),
-            pending=None if pending is None else source(pending),
-            rejected=None if rejected is None else source(rejected),
+            source_of_table(outcomes),
+            pending=None if pending is None else source_of_table(pending),
+            rejected=None if rejected is None else source_of_table(rejected),
             class_column=class_column,
             until_ms=until_ms,
         )
@@ -128,17 +107,17 @@ class Stays:
                 f"there is no folder {folder}; name one that `sojourn replay --out` wrote"
             )
         inner = folder / "outcomes"
-        outcomes = _dataset(inner if inner.exists() else folder)
+        outcomes = source_of_folder(inner if inner.exists() else folder)
 
         def beside(name: str) -> Source | None:
             if not inner.exists() or not (folder / name).is_dir():
                 return None
-            if not _files(folder / name):  # a stream that has had nothing to say
+            if not data_files(folder / name):  # a stream that has had nothing to say
                 return Source([], lambda columns: iter(()))
-            return _source(_dataset(folder / name))
+            return source_of_folder(folder / name)
 
         return cls(
-            _source(outcomes),
+            outcomes,
             pending=beside("pending"),
             rejected=beside("rejected"),
             class_column=class_column,
@@ -270,8 +249,8 @@ class Stay(_Batch):
         names = self._batch.column("status").cast(pa.string())
         codes = pc.index_in(names, value_set=pa.array(STATUSES))
         if codes.null_count:
-            strange = names.filter(codes.is_null())[0].as_py()
-            raise BadOutcomes(f"status must be one of {', '.join(STATUSES)}, found {strange!r}")
+            unknown = names.filter(codes.is_null())[0].as_py()
+            raise BadOutcomes(f"status must be one of {', '.join(STATUSES)}, found {unknown!r}")
         return np.asarray(codes.to_numpy().astype(np.int8))
 
     @cached_property
@@ -308,71 +287,3 @@ def _integers(batch: Any, name: str, *, nulls: bool = False) -> Int64s:
             raise BadOutcomes(f"column {name} must not have nulls, found {column.null_count}")
         column = column.fill_null(0)
     return np.asarray(column.to_numpy())
-
-
-def _files(folder: Path) -> list[Path]:
-    """The files below a folder; those whose name begins with _ or . are not data."""
-    return sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file()
-        and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts)
-    )
-
-
-def _dataset(folder: Path) -> Any:
-    """The rows of the Parquet or JSON-lines files below a folder."""
-    files = _files(folder)
-    if not files:
-        raise BadOutcomes(f"there are no files in {folder}; has the job ended?")
-    endings = {path.suffix for path in files}
-    if endings == {".parquet"}:
-        form = "parquet"
-    elif endings <= {".json", ".jsonl", ".ndjson"}:
-        form = "json"
-    else:
-        raise BadOutcomes(
-            f"{folder} must hold .parquet files or .json ones, found {', '.join(sorted(endings))}"
-        )
-    try:
-        if form == "json":
-            return _json_dataset(files)
-        # A stream that has run for long may have begun with fewer columns than it has now.
-        oldest, newest = (pick(files, key=lambda path: path.stat().st_mtime) for pick in (min, max))
-        schemas = [ds.dataset([str(path)], format=form).schema for path in {oldest, newest}]
-        schema = pa.unify_schemas(schemas)
-        return ds.dataset([str(path) for path in files], schema=schema, format=form)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise BadOutcomes(f"cannot read {folder}: {error}") from error
-
-
-def _json_dataset(files: list[Path]) -> Any:
-    """Lines of JSON leave out what is null, and whole files can be empty: gather the columns."""
-    filled = [str(path) for path in files if path.stat().st_size]
-    if not filled:  # a stream that has had nothing to say so far
-        return ds.dataset(pa.schema(list(_TYPES.items())).empty_table())
-    seen = pa.unify_schemas([ds.dataset([path], format="json").schema for path in filled[:64]])
-    kinds = {field.name: field.type for field in seen} | _TYPES
-    names = [*seen.names, *(name for name in _ALWAYS if name not in seen.names)]
-    schema = pa.schema([(name, kinds[name]) for name in names])
-    return ds.dataset(filled, schema=schema, format="json")
-
-
-def _source(dataset: Any) -> Source:
-    def read(columns: list[str]) -> Iterator[Any]:
-        missing = [name for name in columns if name not in dataset.schema.names]
-        if missing:
-            raise BadOutcomes(
-                f"{Path(dataset.files[0]).parent} must have a column {missing[0]}, "
-                f"found {', '.join(dataset.schema.names)}"
-            )
-        # Few batches ahead: a column of a hundred million rows must not pile up in memory.
-        batches = dataset.scanner(
-            columns=columns, batch_size=_BATCH_ROWS, batch_readahead=4, fragment_readahead=1
-        ).to_batches()
-        try:
-            yield from batches
-        except (pa.ArrowInvalid, OSError) as error:
-            raise BadOutcomes(f"cannot read {dataset.files[0]}: {error}") from error
-
-    return Source(dataset.schema.names, read)

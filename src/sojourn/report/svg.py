@@ -55,8 +55,8 @@ def tag(name: str, content: str = "", **attributes: object) -> str:
     return f"<{name}{written}>{content}</{name}>"
 
 
-def label(x: float, y: float, said: str, *, anchor: str = "middle", class_: str = "tick") -> str:
-    return tag("text", escape(said), x=x, y=y, text_anchor=anchor, class_=class_)
+def label(x: float, y: float, text: str, *, anchor: str = "middle", class_: str = "tick") -> str:
+    return tag("text", escape(text), x=x, y=y, text_anchor=anchor, class_=class_)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
@@ -96,7 +96,7 @@ def drawing(
         aria_label=says,
         class_=class_ or None,
         tabindex="0" if read_outs else None,
-        data_read=json.dumps([[round(x, 1), said] for x, said in read_outs], ensure_ascii=False)
+        data_read=json.dumps([[round(x, 1), text] for x, text in read_outs], ensure_ascii=False)
         if read_outs
         else None,
     )
@@ -129,19 +129,19 @@ def moment_ticks(scale: Scale, gap: float) -> list[tuple[float, str]]:
     last = int(scale.high) // step_ms
     ticks = []
     for at_ms in (n * step_ms for n in range(first, last + 1)):
-        said = moment(at_ms)
-        day, _, clock = said.partition(", ")
+        text = moment(at_ms)
+        day, _, clock = text.partition(", ")
         year = day.rpartition(" ")
         short = year[2] if step_ms >= YEAR_MS else year[0]
-        ticks.append((scale(at_ms), clock if at_ms % DAY_MS and clock else short or said))
+        ticks.append((scale(at_ms), clock if at_ms % DAY_MS and clock else short or text))
     return ticks
 
 
 def _spread(ticks: list[tuple[float, str]], gap: float) -> list[tuple[float, str]]:
     kept: list[tuple[float, str]] = []
-    for x, said in ticks:
+    for x, text in ticks:
         if not kept or abs(x - kept[-1][0]) >= gap:
-            kept.append((x, said))
+            kept.append((x, text))
     return kept
 
 

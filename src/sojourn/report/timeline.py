@@ -79,8 +79,8 @@ class Timeline:
 
     def _counts(self, at_ms: Int64s) -> Int64s:
         """How many fall to each moment, which is the first not before them."""
-        known = [min(max(step, -(2**63)), 2**63 - 1) for step in self.steps]
-        moments = np.array(known, np.int64)
+        bounded_steps = [min(max(step, -(2**63)), 2**63 - 1) for step in self.steps]
+        moments = np.array(bounded_steps, np.int64)
         return np.bincount(np.searchsorted(moments, at_ms), minlength=len(self.steps) + 1)
 
 

@@ -65,8 +65,8 @@ class DataEnd:
 
 def columns_for(stays: Stays) -> frozenset[str]:
     """The columns that it takes, of those that there are."""
-    known = {name for name in ("condition_ms", "timeout_ms") if name in stays.names}
-    return frozenset({"status", "at_ms", "waited_ms", *known, *stays.class_columns})
+    columns = {name for name in ("condition_ms", "timeout_ms") if name in stays.names}
+    return frozenset({"status", "at_ms", "waited_ms", *columns, *stays.class_columns})
 
 
 class Watched:
@@ -90,9 +90,9 @@ class Watched:
         else:
             got, waits_ms = stay.status != EXPIRED, stay.waited_ms
             if not self._stays.knows_pending:
-                known = self._ends_in_data(stay)
-                self._note_cut_off(stay.class_code[counted & ~known])
-                counted &= known
+                is_known = self._ends_in_data(stay)
+                self._note_cut_off(stay.class_code[counted & ~is_known])
+                counted &= is_known
         self._count(stay.class_code[counted], waits_ms[counted], got[counted])
 
     def end_pass(self) -> Iterable[Job]:
@@ -121,10 +121,10 @@ class Watched:
         return np.where(submitted_ms < end_ms, seen_ms, np.uint64(0))
 
     def _ends_in_data(self, stay: Stay) -> Mask:
-        known = stay.timeout_known
+        is_known = stay.timeout_known
         if self._end_ms is None:
-            return known
-        return np.asarray(known & (stay.submitted_ms + stay.timeout_ms <= self._end_ms))
+            return is_known
+        return np.asarray(is_known & (stay.submitted_ms + stay.timeout_ms <= self._end_ms))
 
     def _note_cut_off(self, codes: Codes) -> None:
         for code, number in zip(*np.unique(codes, return_counts=True), strict=True):

@@ -8,7 +8,7 @@
     .subscribers()      the subscriptions, with position, how far behind, and webhook
     .ask(question)      awaits `purgatory.inspect(question)`
     .find(id)           awaits `purgatory.get(id)`, off the loop
-    .sender.send(r)     awaits the answers to a `durable.shell.Request`
+    .sender.send(r)     awaits the answers to a `durable.requests.Request`
     .is_closing         whether the service is on its way out
 
 A new endpoint is a function `async def name(request, **parameters)` that returns an ASGI

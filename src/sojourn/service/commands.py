@@ -15,9 +15,10 @@ from starlette.requests import Request as HttpRequest
 
 from sojourn.durable import Answer
 from sojourn.durable.answers import ACCEPTED
+from sojourn.durable.checks import checked_id, checked_signal
 from sojourn.durable.payloads import PAYLOAD_DEPTH_MAX, WrittenJson
-from sojourn.durable.records import Submission, checked_id, checked_signal, checked_submission
-from sojourn.durable.shell import Request
+from sojourn.durable.requests import Request
+from sojourn.durable.submissions import Submission, checked_submission
 from sojourn.errors import SojournError
 from sojourn.service import bodies
 from sojourn.service.errors import Refusal, refusal_of
@@ -96,20 +97,22 @@ async def _send_many(
     service = request.app.state.service
     limits: Limits = service.settings.limits
     good: list[Any] = []
-    taken: list[Any] = []  # their rows
+    sent_rows: list[Any] = []  # their rows
     refused: dict[int, AnswerOut] = {}
     for at, row in enumerate(decoder.many(body, limits)):
         try:
             if isinstance(row, Refusal):
                 raise row
             good.append(check(row, limits))
-            taken.append(row)
+            sent_rows.append(row)
         except (Refusal, SojournError) as error:
-            refused[at] = _refused(error)
+            refused[at] = _refused_answer(error)
     answers: list[AnswerOut] = []
     if good:
-        given = await service.sender.send(command(good))
-        answers = [_answer_out(answer, row) for answer, row in zip(given, taken, strict=True)]
+        answered = await service.sender.send(command(good))
+        answers = [
+            _answer_out(answer, row) for answer, row in zip(answered, sent_rows, strict=True)
+        ]
     for at, answer in refused.items():
         answers.insert(at, answer)
     return Reply(200, encode({"answers": answers}))
@@ -117,7 +120,7 @@ async def _send_many(
 
 def _answer_out(answer: Answer, row: msgspec.Struct) -> AnswerOut:
     if answer.error is not None:
-        return _refused(answer.error)
+        return _refused_answer(answer.error)
     operation = answer.operation
     if operation is None:
         return AnswerOut(answer.verdict, answer.at_ms)
@@ -126,7 +129,7 @@ def _answer_out(answer: Answer, row: msgspec.Struct) -> AnswerOut:
     return AnswerOut(answer.verdict, answer.at_ms, operation_out(operation))
 
 
-def _refused(error: Refusal | SojournError) -> AnswerOut:
+def _refused_answer(error: Refusal | SojournError) -> AnswerOut:
     refusal = error if isinstance(error, Refusal) else refusal_of(error)
     return AnswerOut("refused", error=refusal.as_dict())
 

@@ -25,7 +25,7 @@ import httpx
 import msgspec
 
 from sojourn._log import log
-from sojourn.durable.shell import Request
+from sojourn.durable.requests import Request
 from sojourn.errors import Closed, Missed, SojournError
 from sojourn.service.webhooks import AllowList, Webhook, Webhooks, sign
 
@@ -189,14 +189,14 @@ class Delivery:
                 return
             if not page:
                 self._status = "idle"
-                told = asyncio.ensure_future(service.polls.follow(position + 1, _IDLE_MS))
+                news = asyncio.ensure_future(service.polls.follow(position + 1, _IDLE_MS))
                 stopping = asyncio.ensure_future(self._stopping.wait())
                 try:
-                    await asyncio.wait((told, stopping), return_when=asyncio.FIRST_COMPLETED)
-                    if told.done():
-                        told.result()
+                    await asyncio.wait((news, stopping), return_when=asyncio.FIRST_COMPLETED)
+                    if news.done():
+                        news.result()
                 finally:
-                    told.cancel()
+                    news.cancel()
                     stopping.cancel()
                 return
         began_s = time.monotonic()

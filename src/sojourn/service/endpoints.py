@@ -60,8 +60,8 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["sojourn.route"] = self.label
-        found = self._actions.get(scope["method"])
-        if found is None:
+        candidate = self._actions.get(scope["method"])
+        if candidate is None:
             allowed = ", ".join(sorted(self._actions))
             raise Refusal(
                 405,
@@ -71,7 +71,7 @@ class Endpoint:
                 do=f"use one of {allowed}",
                 headers=[(b"allow", allowed.encode())],
             )
-        action, query = found
+        action, query = candidate
         service = scope["app"].state.service
         if action.scope is not None:
             service.settings.tokens.check(scope["headers"], action.scope)

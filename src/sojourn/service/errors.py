@@ -51,12 +51,12 @@ class Refusal(Exception):
 
     def as_dict(self) -> dict[str, Any]:
         """What stands under "error"."""
-        told: dict[str, Any] = {"code": self.code, "message": self.message}
+        fields: dict[str, Any] = {"code": self.code, "message": self.message}
         if self.found is not None:
-            told["found"] = self.found
+            fields["found"] = self.found
         if self.do is not None:
-            told["do"] = self.do
-        return told | self.more
+            fields["do"] = self.do
+        return fields | self.more
 
     def reply(self) -> Reply:
         """The answer to the request."""

@@ -21,7 +21,7 @@ from sojourn._log import log
 from sojourn.errors import Closed, Missed
 from sojourn.service.errors import Refusal
 from sojourn.service.parameters import Parameter
-from sojourn.service.polls import gone
+from sojourn.service.polls import until_disconnected
 from sojourn.service.replies import encode
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ _HEADERS = [
 async def stream(request: Request, after: int) -> Stream:
     """GET /v1/outcomes/stream."""
     service: Service = request.app.state.service
-    given = request.headers.get("last-event-id")
-    if given:
-        after = LAST_EVENT_ID.value(given, service.settings.limits)
+    last_event_id = request.headers.get("last-event-id")
+    if last_event_id:
+        after = LAST_EVENT_ID.value(last_event_id, service.settings.limits)
     most = service.settings.limits.streams
     if service.streams >= most:
         raise Refusal(
@@ -75,7 +75,7 @@ class Stream:
         scope["sojourn.waited"] = True
         self._service.streams += 1
         telling = asyncio.ensure_future(self._tell(send))
-        leaving = asyncio.ensure_future(gone(receive))
+        leaving = asyncio.ensure_future(until_disconnected(receive))
         try:
             await asyncio.wait((telling, leaving), return_when=asyncio.FIRST_COMPLETED)
             if telling.done() and not telling.result() and "sojourn.abort" in scope:

@@ -97,9 +97,9 @@ class Feed:
                 if self._tail and self._tail[-1][0] != number - 1:
                     self._tail.clear()  # a gap: some were too many to keep
                     self._tail_bytes = 0
-                told = encode(operation_out(operation))
-                self._tail.append((number, told))
-                self._tail_bytes += len(told)
+                written = encode(operation_out(operation))
+                self._tail.append((number, written))
+                self._tail_bytes += len(written)
             while self._tail_bytes > _TAIL_BYTES or len(self._tail) > _TAIL_MOST:
                 self._tail_bytes -= len(self._tail.popleft()[1])
 

@@ -93,27 +93,27 @@ def _masked(word: re.Match[str]) -> str:
 
 def of_service(state: dict[str, Any]) -> list[dict[str, Any]]:
     """What to say of the service as a whole."""
-    found: list[dict[str, Any]] = []
+    findings: list[dict[str, Any]] = []
     if state["not_ready"] is not None:
-        found.append({"kind": "not_ready", "level": BAD, "reason": state["not_ready"]})
+        findings.append({"kind": "not_ready", "level": BAD, "reason": state["not_ready"]})
     most = state["max_waiting"]
     if most is not None and state["waiting"] >= FULL_SHARE * most:
         level = BAD if state["waiting"] >= most else WARN
-        found.append({"kind": "full", "level": level, "waiting": state["waiting"], "most": most})
+        findings.append({"kind": "full", "level": level, "waiting": state["waiting"], "most": most})
     for name, kind, most_ms in (("lateness", "late", LATE_MS), ("commit", "commits", COMMIT_MS)):
         p99_ms = state[name]["last_minute"]["p99_ms"]
         if p99_ms is not None and p99_ms > most_ms:
-            found.append({"kind": kind, "level": WARN, "p99_ms": p99_ms})
+            findings.append({"kind": kind, "level": WARN, "p99_ms": p99_ms})
     for each in state["subscribers"]:
         stuck_ms = state["now_ms"] - each["moved_ms"]
         if each["behind"] >= BEHIND and stuck_ms >= STUCK_MS:
-            found.append({
+            findings.append({
                 "kind": "behind", "level": WARN, "subscriber": each["name"],
                 "behind": each["behind"], "since_ms": each["moved_ms"],
             })  # fmt: skip
         if each["error"]:
-            found.append({
+            findings.append({
                 "kind": "webhook", "level": WARN, "subscriber": each["name"],
                 "reason": each["error"],
             })  # fmt: skip
-    return found
+    return findings

@@ -33,4 +33,4 @@ async def metrics(request: Request) -> Reply:
 
 async def state(request: Request) -> Reply:
     """GET /v1/state: what the dashboard shows."""
-    return Reply(200, await request.app.state.service.state.told())
+    return Reply(200, await request.app.state.service.state.as_json())

@@ -53,7 +53,7 @@ def document(actions: Iterable[Action], limits: Limits) -> dict[str, Any]:
 
 
 def _operation(action: Action, limits: Limits) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": f"{action.method.lower()}{action.plain_path}",
         "summary": action.summary,
         "responses": {
@@ -61,10 +61,10 @@ def _operation(action: Action, limits: Limits) -> dict[str, Any]:
         },
     }
     if action.scope is not None:
-        told["security"] = [{}, {"token": []}]
-        told["description"] = f"Needs the scope {action.scope} where there are tokens."
+        operation["security"] = [{}, {"token": []}]
+        operation["description"] = f"Needs the scope {action.scope} where there are tokens."
     if action.parameters:
-        told["parameters"] = [
+        operation["parameters"] = [
             {
                 "name": each.name,
                 "in": each.place,
@@ -75,11 +75,11 @@ def _operation(action: Action, limits: Limits) -> dict[str, Any]:
             for each in action.parameters
         ]
     if action.body is not None:
-        told["requestBody"] = {
+        operation["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": _fill(action.body, limits)}},
         }
-    return told
+    return operation
 
 
 def _answers(action: Action) -> dict[int, Any]:

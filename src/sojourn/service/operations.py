@@ -38,14 +38,14 @@ async def waiting(request: Request, key: str | None, limit: int) -> Reply:
     else:
         check_key(key, service.settings.limits)
         operations = await service.ask(lambda machine: machine.waiting_on(key, limit))
-    told: list[bytes] = []
+    written: list[bytes] = []
     size = 0
     for one in operations:
-        told.append(encode(operation_out(one)))
-        size += len(told[-1])
+        written.append(encode(operation_out(one)))
+        size += len(written[-1])
         if size > _MOST_BYTES:
             break
-    return Reply(200, b'{"operations":[%b]}' % b",".join(told))
+    return Reply(200, b'{"operations":[%b]}' % b",".join(written))
 
 
 def _reply(request: Request, id: str, operation: Operation | None) -> Reply:
@@ -66,9 +66,9 @@ def _reply(request: Request, id: str, operation: Operation | None) -> Reply:
 def with_progress(request: Request, out: OperationOut) -> dict[str, Any]:
     """The operation, with how far the key of each requirement has come."""
     purgatory = request.app.state.service.purgatory
-    told: dict[str, Any] = msgspec.to_builtins(out)
-    for requirement in told["requires"]:
+    fields: dict[str, Any] = msgspec.to_builtins(out)
+    for requirement in fields["requires"]:
         progress = purgatory.progress(requirement["key"])
         requirement["progress"] = progress
         requirement["holds"] = progress is not None and progress >= requirement["offset"]
-    return told
+    return fields

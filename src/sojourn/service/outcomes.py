@@ -9,18 +9,18 @@ from sojourn.service.replies import Reply
 
 async def page(request: Request, after: int, limit: int, wait_ms: int) -> Reply:
     """GET /v1/outcomes."""
+    return await outcomes_after(request, after, limit, wait_ms)
+
+
+async def outcomes_after(request: Request, after: int, limit: int, wait_ms: int) -> Reply:
+    """Outcomes above a number; if there are none yet, wait for one."""
     service = request.app.state.service
-    feed = service.feed
-    with feed.reading():
-        told = await feed.page(after, limit)
-        if not told and wait_ms and not service.is_closing:
+    with service.feed.reading():
+        page = await service.feed.page(after, limit)
+        if not page and wait_ms and not service.is_closing:
             await service.polls.until_told(after + 1, wait_ms, request)
-            told = await feed.page(after, limit)
-    return outcomes_reply(told, feed.last, after)
-
-
-def outcomes_reply(told: list[tuple[int, bytes]], last: int, after: int) -> Reply:
-    """The page, and where to go on."""
-    after = told[-1][0] if told else after
-    outcomes = b",".join([each for _, each in told])
+            page = await service.feed.page(after, limit)
+    after = page[-1][0] if page else after
+    outcomes = b",".join([written for _, written in page])
+    last = service.feed.last
     return Reply(200, b'{"outcomes":[%b],"last":%d,"next":%d}' % (outcomes, last, after))

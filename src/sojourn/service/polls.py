@@ -86,22 +86,22 @@ class Polls:
         ended = self._waits.wait(
             lambda: self._ended.get(id) or False, keys=[id], timeout=wait_ms / 1000
         )
-        return await self._unless_gone(ended, request) or None
+        return await self._while_connected(ended, request) or None
 
     async def until_told(self, number: int, wait_ms: int, request: Request) -> bool:
         """Whether the feed came to that number in that time."""
-        told = self._waits.wait(requires=[(_FEED, number)], timeout=wait_ms / 1000)
-        return bool(await self._unless_gone(told, request))
+        wait = self._waits.wait(requires=[(_FEED, number)], timeout=wait_ms / 1000)
+        return bool(await self._while_connected(wait, request))
 
     async def follow(self, number: int, wait_ms: int) -> bool:
         """The same for those who follow the feed as long as they live. Raises `Closed`."""
         return await self._followers.wait(requires=[(_FEED, number)], timeout=wait_ms / 1000)
 
-    async def _unless_gone(self, wait: Coroutine[Any, Any, Any], request: Request) -> Any:
+    async def _while_connected(self, wait: Coroutine[Any, Any, Any], request: Request) -> Any:
         """What is waited for; False if the service closes; raises if the client goes away."""
         request.scope["sojourn.waited"] = True
         waiting = asyncio.ensure_future(wait)
-        leaving = asyncio.ensure_future(gone(request.receive))
+        leaving = asyncio.ensure_future(until_disconnected(request.receive))
         try:
             await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
@@ -128,7 +128,7 @@ class Polls:
         self._followers.close()
 
 
-async def gone(receive: Receive) -> None:
+async def until_disconnected(receive: Receive) -> None:
     """Return when the client has gone away."""
     while (await receive())["type"] != "http.disconnect":
         pass

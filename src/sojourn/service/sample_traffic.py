@@ -12,8 +12,9 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from sojourn.durable.records import checked_signal, checked_submission
-from sojourn.durable.shell import Request
+from sojourn.durable.checks import checked_signal
+from sojourn.durable.requests import Request
+from sojourn.durable.submissions import checked_submission
 from sojourn.errors import SojournError
 
 if TYPE_CHECKING:

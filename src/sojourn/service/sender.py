@@ -6,7 +6,7 @@ import asyncio
 import math
 
 from sojourn.durable import Answer, Purgatory
-from sojourn.durable.shell import Request
+from sojourn.durable.requests import Request
 from sojourn.errors import Closed, NotWritten
 
 

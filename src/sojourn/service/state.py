@@ -45,7 +45,7 @@ _INSPECT_SHARE = 500  # an inspection that took t is not repeated for 500 t,
 _INSPECT_MOST_MS = 60_000  # or for this long
 _INSPECT_WAIT_S = 1.0
 _ADVISE_AGAIN_S = 10.0
-_TELL_AGAIN_S = 0.5
+_WRITE_AGAIN_S = 0.5
 _FEW_SUBSCRIBERS = 20  # so few are looked at with every batch, more once a second
 
 
@@ -81,8 +81,8 @@ class State:
         self._advice: dict[str, Advice] = {}
         self._advised_s = -_ADVISE_AGAIN_S
         self._advising: asyncio.Task[None] | None = None
-        self._telling: asyncio.Task[bytes] | None = None
-        self._told_s = 0.0
+        self._writing: asyncio.Task[bytes] | None = None
+        self._written_s = 0.0
         self._loop = _running_loop()
         self._catching_up = False
         self._remove_listener: Callable[[], None] = purgatory.listen(self.on_news)
@@ -90,7 +90,7 @@ class State:
     def close(self) -> None:
         """Count no more."""
         self._remove_listener()
-        for task in (self._advising, self._telling):
+        for task in (self._advising, self._writing):
             if task is not None:
                 task.cancel()
 
@@ -142,20 +142,20 @@ class State:
 
     # Asking.
 
-    async def told(self) -> bytes:
+    async def as_json(self) -> bytes:
         """The numbers as JSON. However many ask, they are gathered twice a second at most."""
-        if self._telling is None or (
-            self._telling.done() and time.monotonic() > self._told_s + _TELL_AGAIN_S
+        if self._writing is None or (
+            self._writing.done() and time.monotonic() > self._written_s + _WRITE_AGAIN_S
         ):
-            self._telling = asyncio.get_running_loop().create_task(self._tell())
-            self._telling.add_done_callback(_take_note)
-        return await asyncio.shield(self._telling)
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+            self._writing.add_done_callback(_take_note)
+        return await asyncio.shield(self._writing)
 
-    async def _tell(self) -> bytes:
+    async def _write(self) -> bytes:
         try:
             return encode(await self.gather())
         finally:
-            self._told_s = time.monotonic()
+            self._written_s = time.monotonic()
 
     async def gather(self) -> dict[str, Any]:
         """All numbers, ready for JSON."""
@@ -200,7 +200,7 @@ class State:
                 "advisor": "ready" if is_installed() else INSTALL,
                 "late_known_within_ms": resolution_ms,
             },
-            "inspection": None if inspection is None else self._inspected(inspection),
+            "inspection": None if inspection is None else self._inspection_fields(inspection),
             "subscribers": self._subscribers(now_ms),
             "outcomes": {"first": purgatory.first_outcome, "last": purgatory.last_outcome},
             "file_bytes": purgatory.file_bytes,
@@ -209,8 +209,8 @@ class State:
             findings.expiries(each, classes_from_ms, samples.get(each.name or "", ()))
             for each in shown
         )
-        found = [*findings.of_service(state), *(each for each in by_class if each)]
-        state["findings"] = sorted(found, key=lambda each: each["level"])
+        all_findings = [*findings.of_service(state), *(each for each in by_class if each)]
+        state["findings"] = sorted(all_findings, key=lambda each: each["level"])
         return state
 
     def _class(self, counts: ClassCounts, samples: dict[str, list[Ended]]) -> dict[str, Any]:
@@ -228,12 +228,12 @@ class State:
 
     async def _inspect(self) -> Inspection | None:
         """The last inspection; a new one first if it is time for that and does not take long."""
-        known = self._inspection
+        last = self._inspection
         now_ms = self._service.purgatory.now_ms
-        if known is not None:
-            rest_ms = min(_INSPECT_SHARE * known.took_ms, _INSPECT_MOST_MS)
-            if now_ms < known.at_ms + max(rest_ms, _INSPECT_AGAIN_MS):
-                return known
+        if last is not None:
+            rest_ms = min(_INSPECT_SHARE * last.took_ms, _INSPECT_MOST_MS)
+            if now_ms < last.at_ms + max(rest_ms, _INSPECT_AGAIN_MS):
+                return last
         if self._inspecting is None or self._inspecting.done():
             self._inspecting = self._service.purgatory.inspect(self._look_at)
         running = asyncio.wrap_future(self._inspecting)
@@ -257,7 +257,7 @@ class State:
             known_keys=machine.known_keys,
         )
 
-    def _inspected(self, inspection: Inspection) -> dict[str, Any]:
+    def _inspection_fields(self, inspection: Inspection) -> dict[str, Any]:
         progress = self._service.purgatory.progress
         return {
             "at_ms": inspection.at_ms,

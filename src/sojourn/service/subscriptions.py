@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 from starlette.requests import Request as HttpRequest
 
-from sojourn.durable.records import checked_name
-from sojourn.durable.shell import Request
+from sojourn.durable.checks import checked_name
+from sojourn.durable.requests import Request
 from sojourn.errors import OutOfRange
 from sojourn.service import bodies
 from sojourn.service.errors import Refusal
-from sojourn.service.outcomes import outcomes_reply
+from sojourn.service.outcomes import outcomes_after
 from sojourn.service.replies import Reply, json
 from sojourn.service.service import Service
 from sojourn.service.webhooks import Webhook
@@ -39,49 +39,44 @@ async def every(request: HttpRequest) -> Reply:
 
 async def get(request: HttpRequest, name: str) -> Reply:
     """GET /v1/subscriptions/{name}."""
-    return json(_known(request.app.state.service, name))
+    return json(_get_or_refuse(request.app.state.service, name))
 
 
 async def put(request: HttpRequest, name: str) -> Reply:
     """PUT /v1/subscriptions/{name}: make it, and set or remove its webhook."""
     service: Service = request.app.state.service
     body = await bodies.read(request)
-    given = _SUBSCRIPTIONS.one(body or b"{}")
+    settings = _SUBSCRIPTIONS.one(body or b"{}")
     checked_name(name)
     is_new = service.position(name) is None
     if is_new:
         _check_room(service)
-    if given.webhook is not None:
-        given.webhook.check()
-        service.deliveries.allow_list.check(given.webhook.url)
+    if settings.webhook is not None:
+        settings.webhook.check()
+        service.deliveries.allow_list.check(settings.webhook.url)
     if is_new:
         await service.sender.send(Request(position=(name, 0)))
-    secret = service.deliveries.set(name, given.webhook)
-    told = _known(service, name)
+    secret = service.deliveries.set(name, settings.webhook)
+    subscription = _get_or_refuse(service, name)
     if secret is not None:
-        told["webhook"] = {**told["webhook"], "secret": secret}  # this once
-    return json(told, 201 if is_new else 200)
+        subscription["webhook"] = {**subscription["webhook"], "secret": secret}  # this once
+    return json(subscription, 201 if is_new else 200)
 
 
 async def delete(request: HttpRequest, name: str) -> Reply:
     """DELETE /v1/subscriptions/{name}: its position and its webhook."""
     service: Service = request.app.state.service
-    told = _known(service, name)
+    subscription = _get_or_refuse(service, name)
     service.deliveries.set(name, None)
     await service.sender.send(Request(position=(name, None)))
-    return json(told)
+    return json(subscription)
 
 
 async def outcomes(request: HttpRequest, name: str, limit: int, wait_ms: int) -> Reply:
     """GET /v1/subscriptions/{name}/outcomes: those after its position."""
     service: Service = request.app.state.service
     after = service.position(checked_name(name)) or 0
-    with service.feed.reading():
-        told = await service.feed.page(after, limit)
-        if not told and wait_ms and not service.is_closing:
-            await service.polls.until_told(after + 1, wait_ms, request)
-            told = await service.feed.page(after, limit)
-    return outcomes_reply(told, service.feed.last, after)
+    return await outcomes_after(request, after, limit, wait_ms)
 
 
 async def move(request: HttpRequest, name: str) -> Reply:
@@ -96,12 +91,12 @@ async def move(request: HttpRequest, name: str) -> Reply:
     if service.position(checked_name(name)) is None:
         _check_room(service)
     await service.sender.send(Request(position=(name, number)))
-    return json(_known(service, name))
+    return json(_get_or_refuse(service, name))
 
 
-def _known(service: Service, name: str) -> dict[str, Any]:
-    told = service.subscriber(name)
-    if told is None:
+def _get_or_refuse(service: Service, name: str) -> dict[str, Any]:
+    subscription = service.subscriber(name)
+    if subscription is None:
         raise Refusal(
             404,
             "not_found",
@@ -109,7 +104,7 @@ def _known(service: Service, name: str) -> dict[str, Any]:
             found=name,
             do="make it: PUT /v1/subscriptions/{name} with {}",
         )
-    return told
+    return subscription
 
 
 def _check_room(service: Service) -> None:

@@ -41,7 +41,7 @@ class Tokens:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise BadFile(f"the token file {path} cannot be read: {error}") from None
-        found: dict[str, frozenset[str]] = {}
+        scopes_by_token: dict[str, frozenset[str]] = {}
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
@@ -58,12 +58,12 @@ class Tokens:
                     f"the token in line {number} of {path} has less than {_SHORTEST} characters; "
                     "make one with: openssl rand -hex 16"
                 )
-            if token in found:
+            if token in scopes_by_token:
                 raise BadFile(f"the token in line {number} of {path} is there twice")
-            found[token] = names | SCOPES if ADMIN in names else names
-        if not found:
+            scopes_by_token[token] = names | SCOPES if ADMIN in names else names
+        if not scopes_by_token:
             raise BadFile(f"the token file {path} has no token; a line is `scope[,scope] TOKEN`")
-        return cls(found)
+        return cls(scopes_by_token)
 
     def __bool__(self) -> bool:
         return bool(self._known)
@@ -72,8 +72,8 @@ class Tokens:
         """Refuse unless the request has a token with this scope."""
         if not self._known:
             return
-        given = [value for name, value in headers if name == b"authorization"]
-        if len(given) != 1 or given[0][:7].lower() != b"bearer ":
+        authorizations = [value for name, value in headers if name == b"authorization"]
+        if len(authorizations) != 1 or authorizations[0][:7].lower() != b"bearer ":
             raise Refusal(
                 401,
                 "unauthorized",
@@ -81,10 +81,10 @@ class Tokens:
                 do="send the header Authorization: Bearer TOKEN",
                 headers=[(b"www-authenticate", b"Bearer")],
             )
-        digest = sha256(given[0][7:].strip()).digest()
+        digest = sha256(authorizations[0][7:].strip()).digest()
         scopes: frozenset[str] | None = None
-        for known, its_scopes in self._known:  # all of them, so that the time says nothing
-            if hmac.compare_digest(known, digest):
+        for its_digest, its_scopes in self._known:  # all of them, so that the time says nothing
+            if hmac.compare_digest(its_digest, digest):
                 scopes = its_scopes
         if scopes is None:
             raise Refusal(

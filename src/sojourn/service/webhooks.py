@@ -21,6 +21,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import msgspec
 from msgspec import Struct
 
+from sojourn.durable.disk import sync
 from sojourn.errors import BadFile, OutOfRange
 from sojourn.service.errors import Refusal
 
@@ -163,11 +164,7 @@ class Webhooks:
             file.flush()
             os.fsync(handle)
         os.replace(beside, self._path)
-        folder = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(self._path.parent)
 
 
 class _File(Struct, forbid_unknown_fields=True):

@@ -45,12 +45,12 @@ _TYPES = {
 def _files() -> dict[str, tuple[bytes, bytes]]:
     """Each file's type and content."""
     assets = files("sojourn.service.dashboard") / "assets"
-    found = {}
+    assets_by_name = {}
     for entry in assets.iterdir():
         content_type = _TYPES.get("." + entry.name.rpartition(".")[2])
         if content_type is not None:
-            found[entry.name] = content_type, entry.read_bytes()
-    return found
+            assets_by_name[entry.name] = content_type, entry.read_bytes()
+    return assets_by_name
 
 
 def _page(name: str) -> Reply:
