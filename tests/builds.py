@@ -15,6 +15,7 @@ TESTS = Path(__file__).parent
 
 # Each compiled module, and the files in this folder that test it first of all.
 TESTS_OF = {
+    "sojourn.aio.conditions": ("aio/test_wait",),
     "sojourn.aio.loop": ("aio/test_aio",),
     "sojourn.aio.wait": ("aio/test_wait",),
     "sojourn.core.clock": ("core/test_manual_clock",),

@@ -16,7 +16,7 @@ import pytest
 
 from sojourn.cli import main
 from sojourn.cli.options import duration_ms, moment_ms
-from sojourn.cli.progress import Lines
+from sojourn.cli.progress import LineProgress
 from sojourn.errors import SojournError
 
 OPERATIONS = [
@@ -367,7 +367,7 @@ def test_a_long_step_says_a_line_now_and_then() -> None:
     import io
 
     stream = io.StringIO()
-    lines = Lines(stream, every_s=0)
+    lines = LineProgress(stream, every_s=0)
     lines.step("counting")
     lines.update(1_000, None, "rows")
     lines.update(2_000, 4_000, "rows")

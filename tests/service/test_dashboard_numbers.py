@@ -10,7 +10,7 @@ import pytest
 
 from sojourn.durable import Operation
 from sojourn.service import findings
-from sojourn.service.advice import Advice, advise
+from sojourn.service.advice import ClassAdvice, advise
 from sojourn.service.classes import MOST_CLASSES, ClassCounts, Classes
 from sojourn.service.durations import SLICE_MS, SLICES, Durations
 from sojourn.service.late import MOST, Late
@@ -262,7 +262,7 @@ def test_each_is_looked_at_within_a_second_and_no_more_often_than_needed() -> No
 # Advice.
 
 
-def advice_for(sample: list[Ended]) -> Advice:
+def advice_for(sample: list[Ended]) -> ClassAdvice:
     pytest.importorskip("pyarrow")
     return advise(sample)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import sojourn.core.timer
+from sojourn.aio.conditions import as_ms
 from sojourn.aio.face import Face
 from sojourn.aio.loop import LoopClock, LoopThread
-from sojourn.aio.wait import as_ms
 
 if TYPE_CHECKING:
     from sojourn.core.task import TimerTask

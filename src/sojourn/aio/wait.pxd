@@ -45,7 +45,7 @@ cdef class Wait(DelayedOperation):
     cpdef object _sj_on_cancel(self, object why)
 
 
-@cython.locals(waits=list, wait=Wait, told="long long")
+@cython.locals(waits=list, wait=Wait, count="long long")
 cpdef object tell_all(Home home)
 
 cdef int call(Home home, object context, object callback, Wait wait) except -1
@@ -57,6 +57,3 @@ cpdef object end(Wait wait)
 cpdef Wait new_wait(
     Home home, object predicate, object keys, object requires, object needed, object timeout
 )
-
-cdef bint is_asynchronous(object value) except -1
-cpdef long long as_ms(object seconds, str name) except? -1

@@ -29,36 +29,33 @@ try:
 except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
-import math
 from asyncio import CancelledError, InvalidStateError
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextvars import Context, copy_context
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
-from types import AsyncGeneratorType, BuiltinFunctionType
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 from sojourn._log import shown
+from sojourn.aio.conditions import refuse_asynchronous
 from sojourn.core.alike import not_initialised, start_out
-from sojourn.errors import AlreadyWaiting, Cancelled, OutOfRange, WrongType
+from sojourn.errors import AlreadyWaiting, Cancelled, WrongType
 
 if cython.compiled:
     from cython.cimports.cpython.exc import PyErr_SetObject
     from cython.cimports.cpython.ref import Py_REFCNT
+    from cython.cimports.sojourn.aio.conditions import as_ms, checked_condition, is_asynchronous
     from cython.cimports.sojourn.aio.loop import LoopThread
     from cython.cimports.sojourn.core.collector import (
         PyObject_GC_IsTracked,
         PyObject_GC_Track,
         PyObject_GC_UnTrack,
     )
-    from cython.cimports.sojourn.core.millis import checked_ms
     from cython.cimports.sojourn.core.operation import CANCELLED, COMPLETED, DelayedOperation
-    from cython.cimports.sojourn.core.progress import checked_requires
     from cython.cimports.sojourn.core.task import OVERRIDDEN
 else:
+    from sojourn.aio.conditions import as_ms, checked_condition, is_asynchronous
     from sojourn.aio.loop import LoopThread
-    from sojourn.core.millis import checked_ms
     from sojourn.core.operation import CANCELLED, COMPLETED, DelayedOperation
-    from sojourn.core.progress import checked_requires
     from sojourn.core.task import OVERRIDDEN
 
 if TYPE_CHECKING:
@@ -84,7 +81,6 @@ BLOCKING = 2
 
 _NO_TASK: Any = object()  # in place of a task's message
 _A_CENTURY_MS = 100 * 365 * 86_400_000
-_ASYNCHRONOUS = CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
 
 
 class Home(LoopThread):
@@ -377,14 +373,14 @@ class Wait(DelayedOperation):
 def tell_all(home: Home) -> None:
     """Tell all whose waits have ended; for the loop to call."""
     waits, home._ended = home._ended, []
-    told = 0
+    count = 0
     try:
         for wait in waits:
-            told += 1
+            count += 1
             wait._tell()
     finally:
-        if told < len(waits):  # KeyboardInterrupt or SystemExit; the others are told next time
-            home._ended = waits[told:] + home._ended
+        if count < len(waits):  # KeyboardInterrupt or SystemExit; the others are told next time
+            home._ended = waits[count:] + home._ended
             home.call_soon(tell_all, home, None)
 
 
@@ -428,20 +424,7 @@ def new_wait(
     home: Home, predicate: Any, keys: Any, requires: Any, needed: Any, timeout: Any
 ) -> Wait:
     """Return a new wait, or say what is wrong with what it is to wait for."""
-    if requires is None:
-        if needed is not None:
-            raise WrongType("needed goes with requires; a predicate decides by itself")
-        if predicate is None and keys is None:
-            raise WrongType("nothing to wait for: give a predicate and its keys, or requires")
-        if not callable(predicate):
-            raise WrongType(f"predicate must be callable, got {predicate!r}")
-        code = getattr(predicate, "__code__", None)
-        if code is not None and code.co_flags & _ASYNCHRONOUS:
-            raise refuse_asynchronous(predicate, None)
-    elif predicate is None and keys is None:
-        keys = (requires, needed)
-    else:
-        raise WrongType("give a predicate and its keys, or requires; not both")
+    keys = checked_condition(predicate, keys, requires, needed)
     wait = Wait.__new__(Wait)
     wait._sj_delay_ms = _A_CENTURY_MS if timeout is None else as_ms(timeout, "timeout")
     wait._sj_run = OVERRIDDEN
@@ -449,21 +432,6 @@ def new_wait(
     wait._predicate = predicate
     wait._keys = keys
     return wait
-
-
-def is_asynchronous(value: Any) -> bool:
-    """Whether the answer is still to come."""
-    kind = type(value)
-    return hasattr(kind, "__await__") or kind is AsyncGeneratorType
-
-
-def refuse_asynchronous(predicate: Any, value: Any) -> WrongType:
-    if isinstance(value, Coroutine):
-        value.close()  # else Python warns that it was never awaited
-    return WrongType(
-        f"predicate must be a plain function, got {predicate!r}, whose answer has to be awaited; "
-        "await first, keep what came of it, and let the predicate look at that"
-    )
 
 
 def awaited_already() -> AlreadyWaiting:
@@ -480,23 +448,6 @@ def as_raised(error: BaseException) -> BaseException:
     raised = RuntimeError("a callback raised StopIteration")
     raised.__cause__ = error
     return raised
-
-
-def checked_signals(signals: Any) -> list[tuple[Any, int]]:
-    """Return the (key, offset) pairs of signals, for the loop to send, or say what is wrong."""
-    return list(checked_requires(signals))
-
-
-def as_ms(seconds: Any, name: str) -> int:
-    """Whole milliseconds, rounded up, so that nothing is early."""
-    try:
-        ms = math.ceil(seconds * 1000)
-    except (TypeError, ValueError, OverflowError):
-        raise OutOfRange(
-            f"{name} must be a finite number of seconds, got {seconds!r}"
-            + ("; None waits without a limit" if name == "timeout" else "")
-        ) from None
-    return checked_ms(ms, name)
 
 
 if not cython.compiled:

@@ -26,7 +26,7 @@ class Progress(Protocol):
         """So much of it is done."""
 
 
-class Silent:
+class NoProgress:
     """Says nothing."""
 
     def step(self, what: str) -> None:
@@ -36,7 +36,7 @@ class Silent:
         pass
 
 
-class Lines:
+class LineProgress:
     """A line for each step, and one every ten seconds while it lasts."""
 
     def __init__(self, stream: Any, every_s: float = _LINE_EVERY_S) -> None:
@@ -58,7 +58,7 @@ class Lines:
         print(f"{self._what} … {done:,}{of} {unit}", file=self._stream, flush=True)
 
 
-class Moving:
+class BarProgress:
     """One line of rich's, gone when all is done."""
 
     def __init__(self, bars: Any) -> None:
@@ -80,7 +80,7 @@ class Moving:
 def showing(*, quiet: bool = False) -> Iterator[Progress]:
     """Progress in the way that suits where stderr goes."""
     if quiet:
-        yield Silent()
+        yield NoProgress()
         return
     if sys.stderr.isatty():
         try:
@@ -98,9 +98,9 @@ def showing(*, quiet: bool = False) -> Iterator[Progress]:
                 TimeElapsedColumn(),
             )
             with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-                yield Moving(bars)
+                yield BarProgress(bars)
             return
-    yield Lines(sys.stderr)
+    yield LineProgress(sys.stderr)
 
 
 @contextmanager

@@ -5,7 +5,7 @@
     task 3   submit c ---> [b c]   waits     v
                                              request 2: b c
 
-No time is spent waiting for company: the first goes at once, and whoever comes while a request is
+Nothing waits for more rows: the first goes at once, and what comes while a request is
 under way goes with the next. Each task gets the answer, or the error, of its own row.
 """
 
@@ -25,24 +25,24 @@ Take = Callable[[Steps[list[Answer]]], Awaitable[list[Answer]]]
 
 
 class Gathering:
-    """A line for each kind of command."""
+    """A queue for each kind of command."""
 
     def __init__(self, verbs: Verbs, take: Take) -> None:
-        self._submissions = Line(partial(verbs.send, "operations"), take)
-        self._signals = Line(partial(verbs.send, "signals"), take)
-        self._cancels = Line(partial(verbs.send, "cancels"), take)
+        self._submissions = SendQueue(partial(verbs.send, "operations"), take)
+        self._signals = SendQueue(partial(verbs.send, "signals"), take)
+        self._cancels = SendQueue(partial(verbs.send, "cancels"), take)
 
     async def submit(self, row: Any) -> Answer:
-        return await self._submissions.join(wire.submission_row(row))
+        return await self._submissions.send(wire.submission_row(row))
 
     async def signal(self, row: Any) -> Answer:
-        return await self._signals.join(wire.signal_row(row))
+        return await self._signals.send(wire.signal_row(row))
 
     async def cancel(self, id: Any) -> Answer:
-        return await self._cancels.join(wire.cancel_row(id))
+        return await self._cancels.send(wire.cancel_row(id))
 
 
-class Line:
+class SendQueue:
     """Rows that wait for the next request."""
 
     def __init__(self, send: Callable[[list[bytes]], Steps[list[Answer]]], take: Take) -> None:
@@ -51,7 +51,7 @@ class Line:
         self._rows: list[tuple[bytes, asyncio.Future[Answer]]] = []
         self._sending: asyncio.Task[None] | None = None
 
-    async def join(self, row: bytes) -> Answer:
+    async def send(self, row: bytes) -> Answer:
         """The answer to the row, which goes with the next request."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._rows.append((row, answer))

@@ -146,7 +146,7 @@ class Verbs:
     # Reading.
 
     def get(self, id: str, wait_ms: int = 0) -> Steps[Operation | None]:
-        wait = Wait(self._retries, wait_ms)
+        wait = LongPoll(self._retries, wait_ms)
         path = self._address.path("v1", "operations", checked_id(id))
         while True:
             reply = yield from self._get(path, wait)
@@ -167,7 +167,7 @@ class Verbs:
 
     def outcomes(self, after: int, limit: int, wait_ms: int) -> Steps[list[Operation]]:
         after, limit = checked_after(after), checked_limit(limit)
-        wait = Wait(self._retries, wait_ms)
+        wait = LongPoll(self._retries, wait_ms)
         outcomes = (yield from self._page(after, limit, wait)).outcomes
         page_length = len(outcomes)
         while page_length == PAGE_MOST and len(outcomes) < limit:
@@ -176,7 +176,7 @@ class Verbs:
             outcomes += page.outcomes
         return outcomes
 
-    def _page(self, after: int, limit: int, wait: Wait | None = None) -> Steps[Page]:
+    def _page(self, after: int, limit: int, wait: LongPoll | None = None) -> Steps[Page]:
         """The outcomes behind `after`, once there are some or the wait is over."""
         query = {"after": after, "limit": min(limit, PAGE_MOST)}
         path = self._address.path("v1", "outcomes")
@@ -198,7 +198,7 @@ class Verbs:
         attempt = 0
         at_once = is_first
         while True:
-            wait = None if at_once else Wait(self._retries, WAIT_AT_ONCE_MS)
+            wait = None if at_once else LongPoll(self._retries, WAIT_AT_ONCE_MS)
             try:
                 page = yield from self._page(after, PAGE_MOST, wait)
             except Unreachable as error:
@@ -241,7 +241,7 @@ class Verbs:
     # One request.
 
     def _get(
-        self, path: str, wait: Wait | None = None, query: dict[str, int] | None = None
+        self, path: str, wait: LongPoll | None = None, query: dict[str, int] | None = None
     ) -> Steps[Reply | NoReply]:
         wait_ms = 0
         query = dict(query or {})
@@ -260,7 +260,7 @@ class Verbs:
         return wire.read(reply, self._address.url)
 
 
-class Wait:
+class LongPoll:
     """A wait that a service keeps in several requests, each shorter than proxies allow."""
 
     def __init__(self, retries: Retries, wait_ms: int) -> None:

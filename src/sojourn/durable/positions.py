@@ -11,7 +11,7 @@ from sojourn.durable.records import checksum_of
 from sojourn.durable.schema import check_row
 
 
-class Keeper(NamedTuple):
+class JournalPosition(NamedTuple):
     """How far a reader of the journal has come."""
 
     batch: int
@@ -42,14 +42,14 @@ def read_subscriptions(connection: Any, path: str) -> dict[str, int]:
     return positions
 
 
-def read_keepers(connection: Any, path: str) -> dict[str, Keeper]:
+def read_keepers(connection: Any, path: str) -> dict[str, JournalPosition]:
     """All keepers, by name."""
     keepers = {}
     for name, batch, last_outcome, at_ms, checksum in connection.execute(
         "SELECT name, batch, last_outcome, at_ms, checksum FROM keepers"
     ):
         check_row(path, checksum, f"keeper {name!r}", name, batch, last_outcome, at_ms)
-        keepers[name] = Keeper(batch, last_outcome)
+        keepers[name] = JournalPosition(batch, last_outcome)
     return keepers
 
 
@@ -66,8 +66,11 @@ def write_subscriptions(connection: Any, positions: dict[str, int | None], time_
 
 
 def write_keepers(
-    connection: Any, keepers: dict[str, Keeper], batches: dict[str, int | None], time_ms: int
-) -> dict[str, Keeper]:
+    connection: Any,
+    keepers: dict[str, JournalPosition],
+    batches: dict[str, int | None],
+    time_ms: int,
+) -> dict[str, JournalPosition]:
     """Write new positions of keepers; None removes one. Return all keepers as they are then."""
     keepers = dict(keepers)
     for name, batch in batches.items():
@@ -82,5 +85,5 @@ def write_keepers(
         connection.execute(
             "INSERT OR REPLACE INTO keepers VALUES (?, ?, ?, ?, ?)", (*row, checksum_of(*row))
         )
-        keepers[name] = Keeper(batch, last_outcome)
+        keepers[name] = JournalPosition(batch, last_outcome)
     return keepers

@@ -36,7 +36,7 @@ from sojourn.durable.machine import Machine
 from sojourn.durable.plan import Plan
 from sojourn.durable.positions import (
     NO_POSITIONS,
-    Keeper,
+    JournalPosition,
     Positions,
     read_keepers,
     write_keepers,
@@ -73,7 +73,7 @@ class Store(Reader):
         name = os.fspath(path)
         self._connect = connect
         self._last_batch = 0
-        self._keepers: dict[str, Keeper] = {}
+        self._keepers: dict[str, JournalPosition] = {}
         self._has_stale_batches = False  # in the journal, covered by the snapshot
         self._oldest_ms: int | None = None  # when the oldest outcome was told, if that is known
         self._log_bytes: int | None = None  # since a checkpoint, about; None: SQLite sees to it
@@ -228,7 +228,7 @@ class Store(Reader):
             )
             at += length
 
-    def _write_positions(self, positions: Positions, time_ms: int) -> dict[str, Keeper]:
+    def _write_positions(self, positions: Positions, time_ms: int) -> dict[str, JournalPosition]:
         """Write them; return the keepers as they are then."""
         if not positions:
             return self._keepers
@@ -236,7 +236,7 @@ class Store(Reader):
         return write_keepers(self._writer, self._keepers, positions.keepers, time_ms)
 
     def _remove_outcomes(
-        self, before_ms: int | None, added: int, keepers: dict[str, Keeper]
+        self, before_ms: int | None, added: int, keepers: dict[str, JournalPosition]
     ) -> int | None:
         """Remove some of the outcomes that are too old; return when the oldest one was told.
 
@@ -256,7 +256,7 @@ class Store(Reader):
         ).fetchone()
         return _LAST if row is None else row[0]
 
-    def _remove_batches(self, keepers: dict[str, Keeper]) -> bool:
+    def _remove_batches(self, keepers: dict[str, JournalPosition]) -> bool:
         """Remove some of the journal that is in the snapshot; say whether there may be more."""
         if not self._has_stale_batches and keepers is self._keepers:
             return False
@@ -268,7 +268,7 @@ class Store(Reader):
         self._writer.execute("DELETE FROM journal WHERE batch <= ?", (last,))
         return last < upto
 
-    def _removable(self, keepers: dict[str, Keeper]) -> int:
+    def _removable(self, keepers: dict[str, JournalPosition]) -> int:
         """The last batch that the snapshot covers and every keeper has read."""
         covered = self._snapshots.last.batch if self._snapshots.last else 0
         return min([covered, *(keeper.batch for keeper in keepers.values())])

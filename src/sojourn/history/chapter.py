@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from sojourn.history.folder import Folder, part_name
 from sojourn.history.hours import Hour, Part
-from sojourn.history.tables import SCHEMAS, TABLES, Rows
+from sojourn.history.tables import SCHEMAS, TABLES, RowBuffer
 
 
 @dataclass(frozen=True)
-class Limits:
+class PartLimits:
     """How long a part may become before the next one is begun."""
 
     rows: int = 250_000
@@ -27,20 +27,22 @@ class Chapter:
 
     hour: Hour
 
-    def __init__(self, folder: Folder, hour: Hour, limits: Limits) -> None:
+    def __init__(self, folder: Folder, hour: Hour, limits: PartLimits) -> None:
         self._folder = folder
         self._limits = limits
         self.hour = hour
         self._growing: dict[str, pa.Table] = {}  # the rows of each table's last part
 
     @classmethod
-    def begin(cls, folder: Folder, name: str, batch: int, time_ms: int, limits: Limits) -> Chapter:
+    def begin(
+        cls, folder: Folder, name: str, batch: int, time_ms: int, limits: PartLimits
+    ) -> Chapter:
         """An hour that begins with this batch; nothing is written yet."""
         nothing: dict[str, tuple[Part, ...]] = dict.fromkeys(TABLES, ())
         return cls(folder, Hour(name, batch, batch - 1, time_ms, time_ms, 0, nothing), limits)
 
     @classmethod
-    def resume(cls, folder: Folder, hour: Hour, limits: Limits) -> Chapter:
+    def resume(cls, folder: Folder, hour: Hour, limits: PartLimits) -> Chapter:
         """Go on with an hour, from what counts of it."""
         chapter = cls(folder, hour, limits)
         for table in TABLES:
@@ -50,7 +52,7 @@ class Chapter:
                 chapter._growing[table] = rows
         return chapter
 
-    def write(self, rows: Rows, last_batch: int, last_ms: int, last_outcome: int) -> None:
+    def write(self, rows: RowBuffer, last_batch: int, last_ms: int, last_outcome: int) -> None:
         """Add the rows of the batches up to this one: to the files, then to what counts."""
         parts = {}
         for table, more in rows.tables().items():

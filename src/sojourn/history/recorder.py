@@ -23,12 +23,13 @@ from typing import Any, Protocol
 
 from sojourn._log import log
 from sojourn.core.millis import checked_count
+from sojourn.durable import JournalBatch
 from sojourn.durable.claim import claim
 from sojourn.errors import BadFile, Closed, Missed, OutOfRange
-from sojourn.history.chapter import Chapter, Limits
+from sojourn.history.chapter import Chapter, PartLimits
 from sojourn.history.folder import Folder
 from sojourn.history.hours import hour_of
-from sojourn.history.tables import JournalBatch, Rows
+from sojourn.history.tables import RowBuffer
 
 _ROWS_AT_ONCE = 2_000  # from the journal, about: others who read the file wait meanwhile
 _BATCHES_AT_ONCE = 100
@@ -69,14 +70,14 @@ class Recorder:
         folder: str | os.PathLike[str],
         *,
         every_ms: int = _EVERY_MS,
-        part_rows: int = Limits.rows,
+        part_rows: int = PartLimits.rows,
     ) -> None:
         self._purgatory = purgatory
         self._folder = Folder(folder)
         every_ms = checked_count(every_ms, "every_ms", 1, 3_600_000, "the default is a minute")
         self._every_s = every_ms / 1000
         rows = checked_count(part_rows, "part_rows", 1, 2**31, "the default is 250,000")
-        self._limits = Limits(rows)
+        self._limits = PartLimits(rows)
         self._writing = threading.Lock()  # guards the next three
         self._chapter: Chapter | None = None  # None: to be read from the folder again
         self._position = 0
@@ -260,7 +261,7 @@ class Recorder:
             self._folder.remove_leftovers()
             self._reload()
         began = position = self._position
-        rows = Rows()
+        rows = RowBuffer()
         limit = 64
         time_ms = outcome = 0
         if self._chapter is not None:
@@ -273,7 +274,7 @@ class Recorder:
                 if self._chapter is None or self._chapter.hour.name != hour:
                     if self._chapter is not None and position > self._position:
                         self._write(rows, position, time_ms, outcome)
-                        rows = Rows()
+                        rows = RowBuffer()
                     self._chapter = Chapter.begin(
                         self._folder, hour, batch.batch, batch.time_ms, self._limits
                     )
@@ -283,7 +284,7 @@ class Recorder:
                     outcome = batch.outcomes[-1].number or 0
                 if len(rows) >= self._limits.rows or rows.payload_bytes >= self._limits.bytes:
                     self._write(rows, position, time_ms, outcome)
-                    rows = Rows()
+                    rows = RowBuffer()
             each = max(1, (len(rows) - before) // len(batches)) if len(rows) > before else 64
             limit = max(1, min(_ROWS_AT_ONCE // each, _BATCHES_AT_ONCE))
         if position > self._position:
@@ -297,7 +298,7 @@ class Recorder:
                 f"the journal any more, and not in {self.folder}; give an empty folder"
             )
 
-    def _write(self, rows: Rows, position: int, time_ms: int, outcome: int) -> None:
+    def _write(self, rows: RowBuffer, position: int, time_ms: int, outcome: int) -> None:
         assert self._chapter is not None
         self._chapter.write(rows, position, time_ms, outcome)
         self._position = position

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
-from sojourn.durable import Operation
+from sojourn.durable import JournalBatch, Operation
 from sojourn.durable.submissions import read_submission
 
 OPERATIONS, SIGNALS, CANCELS = "operations", "signals", "cancels"
@@ -73,25 +73,8 @@ TIME = {
 }
 
 
-class JournalBatch(Protocol):
-    """What one batch took and ended, as `durable.Purgatory.batches` gives it."""
-
-    @property
-    def batch(self) -> int: ...
-    @property
-    def time_ms(self) -> int: ...
-    @property
-    def signals(self) -> Sequence[tuple[str, int]]: ...
-    @property
-    def operations(self) -> Sequence[Operation]: ...
-    @property
-    def outcomes(self) -> Sequence[Operation]: ...
-    @property
-    def forgotten(self) -> Sequence[str]: ...
-
-
-class Rows:
-    """Rows of some batches, by column, until they are made tables."""
+class RowBuffer:
+    """The rows of some batches, by column, until they are made tables."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[list[Any]]] = {

@@ -19,7 +19,7 @@ _BARS_PER_DOUBLING = 4
 
 
 @dataclass(frozen=True)
-class Waits:
+class StatusWaits:
     """How long those that ended in one way had waited; None of nothing."""
 
     status: str
@@ -33,7 +33,7 @@ class Waits:
 class Summary:
     """The totals: how many ended how, and what became of the rest."""
 
-    waits: list[Waits]
+    waits: list[StatusWaits]
     pending: int | None  # None where it is not known
     rejected: dict[tuple[str, str], int] | None  # by table and reason
 
@@ -124,7 +124,7 @@ def _summary(stays: Stays, totals: Totals) -> Summary:
     for status, ranked in zip(STATUSES, totals.ranked, strict=True):
         number = totals.count(STATUSES.index(status))
         median, p99, longest = ranked.found
-        waits.append(Waits(status, number, median, p99, longest))
+        waits.append(StatusWaits(status, number, median, p99, longest))
     pending = sum(len(batch) for batch in stays.pending_batches())
     return Summary(
         waits=waits,

@@ -41,7 +41,7 @@ _LONGEST_MS = 5 * DAY_MS  # nobody comes back after that
 
 
 @dataclass
-class Waits:
+class ClassRows:
     """The operations of one class, in order of submission, and the news that they wait for."""
 
     name: str
@@ -70,7 +70,7 @@ class Shop:
         self._sale_ms = start_ms + (days - 1) // 2 * DAY_MS + 20 * HOUR_MS
         self._outage_ms = start_ms + (days - 1) * DAY_MS + 12 * HOUR_MS + 10 * MINUTE_MS
 
-    def orders(self, count: int) -> Waits:
+    def orders(self, count: int) -> ClassRows:
         rng = self._rng
         in_sale = int(count * 0.04)
         submitted = np.concatenate(
@@ -84,7 +84,7 @@ class Shop:
         product[count - in_sale :] = np.where(rng.random(in_sale) < 0.7, 0, product[:in_sale])
         order = np.argsort(submitted, kind="stable")
         submitted, product = submitted[order], product[order]
-        waits = Waits("order", 30 * MINUTE_MS, None, submitted, self._regions(count))
+        waits = ClassRows("order", 30 * MINUTE_MS, None, submitted, self._regions(count))
 
         paid = submitted + self._after(count, 3 * MINUTE_MS, 1.1, tail=0.01)
         down = (paid >= self._outage_ms) & (paid < self._outage_ms + 40 * MINUTE_MS)
@@ -106,12 +106,12 @@ class Shop:
         waits.cancels.append((gone, submitted[gone] + self._after(len(gone), 6 * MINUTE_MS, 1.0)))
         return waits
 
-    def shipments(self, count: int) -> Waits:
+    def shipments(self, count: int) -> ClassRows:
         rng = self._rng
         submitted = np.sort(self._moments(count))
         region = self._regions(count)
         hub = region * 3 + rng.integers(0, 3, count)
-        waits = Waits("shipment", 48 * HOUR_MS, 2, submitted, region)
+        waits = ClassRows("shipment", 48 * HOUR_MS, 2, submitted, region)
         places, scans = self._rising(hub, submitted, _manifest_batch, self._manifest_leads)
         one = np.ones(count, np.int64)
         van = numbered("van-", np.arange(1, count + 1), digits=7)
@@ -127,10 +127,10 @@ class Shop:
         waits.cancels.append((gone, submitted[gone] + self._after(len(gone), 2 * HOUR_MS, 0.8)))
         return waits
 
-    def express(self, count: int) -> Waits:
+    def express(self, count: int) -> ClassRows:
         rng = self._rng
         submitted = np.sort(self._moments(count))
-        waits = Waits("express", 20 * MINUTE_MS, 1, submitted, self._regions(count))
+        waits = ClassRows("express", 20 * MINUTE_MS, 1, submitted, self._regions(count))
         one = np.ones(count, np.int64)
         position = numbered("position-", np.arange(1, count + 1), digits=7)
         handed = numbered("handed-", np.arange(1, count + 1), digits=7)
@@ -146,10 +146,10 @@ class Shop:
         waits.cancels.append((gone, submitted[gone] + self._after(len(gone), 5 * MINUTE_MS, 0.8)))
         return waits
 
-    def refunds(self, count: int) -> Waits:
+    def refunds(self, count: int) -> ClassRows:
         rng = self._rng
         submitted = np.sort(self._moments(count))
-        waits = Waits("refund", 24 * HOUR_MS, None, submitted, self._regions(count))
+        waits = ClassRows("refund", 24 * HOUR_MS, None, submitted, self._regions(count))
         one = np.ones(count, np.int64)
         bank = numbered("bank-", np.arange(1, count + 1), digits=7)
         waits.requires = [(bank, one)]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sojourn.errors import OutOfRange
 from sojourn.sample.mishaps import Mishaps
-from sojourn.sample.shop import DAY_MS, REGIONS, Int64s, Shop, Waits
+from sojourn.sample.shop import DAY_MS, REGIONS, ClassRows, Int64s, Shop
 
 START_MS = 1_767_571_200_000  # Monday, 5 January 2026, 00:00 UTC
 
@@ -84,7 +84,7 @@ def make(
     )
 
 
-def _operations(part: Waits) -> Any:
+def _operations(part: ClassRows) -> Any:
     count, places = len(part), len(part.requires)
     # The k-th requirements of all operations lie together; bring each operation's own together.
     interleaved = np.arange(count * places).reshape(places, count).T.ravel()
@@ -106,7 +106,7 @@ def _operations(part: Waits) -> Any:
     return pa.table(columns, schema=OPERATIONS)
 
 
-def _signals(part: Waits) -> Any:
+def _signals(part: ClassRows) -> Any:
     tables = [
         pa.table([keys, pa.array(offsets), pa.array(at_ms)], schema=SIGNALS)
         for keys, offsets, at_ms in part.signals
@@ -114,7 +114,7 @@ def _signals(part: Waits) -> Any:
     return pa.concat_tables(tables)
 
 
-def _cancels(part: Waits) -> Any:
+def _cancels(part: ClassRows) -> Any:
     ids = part.ids()
     tables = [
         pa.table([ids.take(which), pa.array(at_ms)], schema=CANCELS)

@@ -22,7 +22,7 @@ INSTALL = 'the timeout advisor needs numpy and pyarrow: pip install "sojourn[rep
 
 
 @dataclass(frozen=True)
-class Advice:
+class ClassAdvice:
     """A verdict: "tight", "fits", "long", "mixed" or "unknown", and what it rests on."""
 
     verdict: str
@@ -40,7 +40,7 @@ def is_installed() -> bool:
     return all(find_spec(name) is not None for name in ("numpy", "pyarrow"))
 
 
-def advise(sample: Sequence[Ended]) -> Advice:
+def advise(sample: Sequence[Ended]) -> ClassAdvice:
     """What the timeout of these, which are one or more, should have been."""
     timeouts = Counter(each.timeout_ms for each in sample)
     timeout_ms = min(timeouts, key=lambda ms: (-timeouts[ms], ms))
@@ -54,7 +54,7 @@ def advise(sample: Sequence[Ended]) -> Advice:
     verdict, says = _judge(
         len(held_ms), never, too_short, timeout_ms, len(timeouts), for_99_ms, for_999_ms
     )
-    return Advice(
+    return ClassAdvice(
         verdict=verdict,
         says=says,
         rests_on=len(held_ms),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.requests import Request as HttpRequest
@@ -27,7 +27,7 @@ from sojourn.service.replies import Reply, encode
 from sojourn.service.wire import (
     AnswerOut,
     Cancel,
-    Rows,
+    RowDecoder,
     Signal,
     Submit,
     accepted_out,
@@ -36,48 +36,44 @@ from sojourn.service.wire import (
     operation_out,
 )
 
-Row = TypeVar("Row", bound=msgspec.Struct)
-
 _STATUS = {"accepted": 201, "duplicate": 200, "unchanged": 200, "ended": 200, "unknown": 404}
 _TRACEPARENT = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 _SHORT_BYTES = 4_000  # Python reads numbers of 4,300 digits
 
-_SUBMITS = Rows(Submit)
-_SIGNALS = Rows(Signal)
-_CANCELS = Rows(Cancel)
+
+class _Command(NamedTuple):
+    """How the rows of a kind are read, and become what the purgatory takes."""
+
+    decoder: RowDecoder[Any]
+    check: Callable[[Any, Limits], Any]
+    request: Callable[[list[Any]], Request]
 
 
 async def submit(request: HttpRequest) -> Reply:
     """POST /v1/operations."""
-    limits: Limits = request.app.state.service.settings.limits
-    body = await bodies.read(request)
-    if is_many(body):
-        return await _send_many(request, body, _SUBMITS, _submission, _to_submit)
-    row = _SUBMITS.one(body)
-    if row.traceparent is None:
-        row.traceparent = _traceparent(request)
-    return await _send_one(request, _to_submit([_submission(row, limits)]), row)
+    return await _send(request, _SUBMIT)
 
 
 async def signal(request: HttpRequest) -> Reply:
     """POST /v1/signals."""
-    limits: Limits = request.app.state.service.settings.limits
-    body = await bodies.read(request)
-    if is_many(body):
-        return await _send_many(request, body, _SIGNALS, _signal, _to_signal)
-    row = _SIGNALS.one(body)
-    return await _send_one(request, _to_signal([_signal(row, limits)]), row)
+    return await _send(request, _SIGNAL)
 
 
 async def cancel(request: HttpRequest) -> Reply:
     """POST /v1/cancels."""
-    limits: Limits = request.app.state.service.settings.limits
+    return await _send(request, _CANCEL)
+
+
+async def _send(request: HttpRequest, command: _Command) -> Reply:
     body = await bodies.read(request)
     if is_many(body):
-        return await _send_many(request, body, _CANCELS, _cancel, _to_cancel)
-    row = _CANCELS.one(body)
-    return await _send_one(request, _to_cancel([_cancel(row, limits)]), row)
+        return await _send_many(request, body, command)
+    row = command.decoder.one(body)
+    if type(row) is Submit and row.traceparent is None:
+        row.traceparent = _traceparent(request)
+    limits: Limits = request.app.state.service.settings.limits
+    return await _send_one(request, command.request([command.check(row, limits)]), row)
 
 
 async def _send_one(request: HttpRequest, command: Request, row: msgspec.Struct) -> Reply:
@@ -87,29 +83,23 @@ async def _send_one(request: HttpRequest, command: Request, row: msgspec.Struct)
     return Reply(_STATUS[answer.verdict], encode(_answer_out(answer, row)))
 
 
-async def _send_many(
-    request: HttpRequest,
-    body: bytes,
-    decoder: Rows[Row],
-    check: Callable[[Row, Limits], Any],
-    command: Callable[[list[Any]], Request],
-) -> Reply:
+async def _send_many(request: HttpRequest, body: bytes, command: _Command) -> Reply:
     service = request.app.state.service
     limits: Limits = service.settings.limits
     good: list[Any] = []
     sent_rows: list[Any] = []  # their rows
     refused: dict[int, AnswerOut] = {}
-    for at, row in enumerate(decoder.many(body, limits)):
+    for at, row in enumerate(command.decoder.many(body, limits)):
         try:
             if isinstance(row, Refusal):
                 raise row
-            good.append(check(row, limits))
+            good.append(command.check(row, limits))
             sent_rows.append(row)
         except (Refusal, SojournError) as error:
             refused[at] = _refused_answer(error)
     answers: list[AnswerOut] = []
     if good:
-        answered = await service.sender.send(command(good))
+        answered = await service.sender.send(command.request(good))
         answers = [
             _answer_out(answer, row) for answer, row in zip(answered, sent_rows, strict=True)
         ]
@@ -134,19 +124,7 @@ def _refused_answer(error: Refusal | SojournError) -> AnswerOut:
     return AnswerOut("refused", error=refusal.as_dict())
 
 
-# Rows become what the purgatory takes.
-
-
-def _to_submit(submissions: list[Submission]) -> Request:
-    return Request(submissions=submissions)
-
-
-def _to_signal(signals: list[tuple[str, int]]) -> Request:
-    return Request(signals=signals)
-
-
-def _to_cancel(ids: list[str]) -> Request:
-    return Request(cancels=ids)
+# RowDecoder become what the purgatory takes.
 
 
 def _submission(row: Submit, limits: Limits) -> Submission:
@@ -217,6 +195,11 @@ def _signal(row: Signal, limits: Limits) -> tuple[str, int]:
 def _cancel(row: Cancel, limits: Limits) -> str:
     check_id(row.id, limits)
     return checked_id(row.id)
+
+
+_SUBMIT = _Command(RowDecoder(Submit), _submission, lambda rows: Request(submissions=rows))
+_SIGNAL = _Command(RowDecoder(Signal), _signal, lambda rows: Request(signals=rows))
+_CANCEL = _Command(RowDecoder(Cancel), _cancel, lambda rows: Request(cancels=rows))
 
 
 def check_id(id: str, limits: Limits) -> None:

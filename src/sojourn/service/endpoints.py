@@ -8,22 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sojourn.service.errors import Refusal
 from sojourn.service.parameters import Parameter, path_value, query_values
 
-
-class Answer(Protocol):
-    """A handler's answer: an ASGI application, such as a Reply or a response of Starlette's."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
-
-
-Handler = Callable[..., Awaitable[Answer]]
+# Its answer is an ASGI application, such as a Reply or a response of Starlette's.
+Handler = Callable[..., Awaitable[ASGIApp]]
 
 
 @dataclass(frozen=True)

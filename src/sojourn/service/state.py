@@ -25,7 +25,7 @@ from sojourn.durable import News, Operation
 from sojourn.durable.answers import CANCELLED, COMPLETED, EXPIRED
 from sojourn.durable.machine import Machine
 from sojourn.service import findings
-from sojourn.service.advice import INSTALL, Advice, advise, is_installed
+from sojourn.service.advice import INSTALL, ClassAdvice, advise, is_installed
 from sojourn.service.classes import STATUSES, ClassCounts, Classes
 from sojourn.service.durations import SLICE_MS, SLICES, Durations
 from sojourn.service.late import Late
@@ -78,7 +78,7 @@ class State:
         self._note_positions(self._counted_from_ms)
         self._inspection: Inspection | None = None
         self._inspecting: Future[Inspection] | None = None
-        self._advice: dict[str, Advice] = {}
+        self._advice: dict[str, ClassAdvice] = {}
         self._advised_s = -_ADVISE_AGAIN_S
         self._advising: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[bytes] | None = None

@@ -19,7 +19,7 @@ from sojourn.service.outcomes import outcomes_after
 from sojourn.service.replies import Reply, json
 from sojourn.service.service import Service
 from sojourn.service.webhooks import Webhook
-from sojourn.service.wire import Position, Rows
+from sojourn.service.wire import Position, RowDecoder
 
 
 class SubscriptionIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -28,8 +28,8 @@ class SubscriptionIn(msgspec.Struct, forbid_unknown_fields=True):
     webhook: Webhook | None = None
 
 
-_SUBSCRIPTIONS = Rows(SubscriptionIn)
-_POSITIONS = Rows(Position)
+_SUBSCRIPTIONS = RowDecoder(SubscriptionIn)
+_POSITIONS = RowDecoder(Position)
 
 
 async def every(request: HttpRequest) -> Reply:

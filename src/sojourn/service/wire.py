@@ -87,7 +87,7 @@ class AnswerOut(Struct, gc=False, omit_defaults=True):
     error: dict[str, Any] | None = None
 
 
-class Rows(Generic[Row]):
+class RowDecoder(Generic[Row]):
     """Decodes the rows of a kind, one or many, each for itself."""
 
     def __init__(self, kind: type[Row]) -> None:
