@@ -62,7 +62,7 @@ def service_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str
     blocks("README.md")
     + blocks("docs/guide.md")
     + blocks("docs/progress.md")
-    + blocks("docs/operating.md")
+    + blocks("docs/production.md")
     + blocks("docs/data.md")
     + blocks("docs/metrics.md")
     + blocks("docs/durable.md")

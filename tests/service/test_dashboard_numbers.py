@@ -284,7 +284,7 @@ def test_a_timeout_that_lets_expire_what_would_have_completed_is_tight() -> None
     advice = advice_for(completed(190, 900, 1_000) + too_late)
     assert advice.verdict == "tight"
     assert advice.says == (
-        "with 1 s, 5.0 % expired that got what they waited for later; 99 % need 4 s"
+        "with 1 s, 5.0 % expired that got what they waited for later; p99 4 s"
     )
     assert (advice.rests_on, advice.sampled, advice.timeout_ms) == (200, 200, 1_000)
 
@@ -302,7 +302,7 @@ def test_a_timeout_is_called_long_only_after_a_thousand() -> None:
     assert "whether that is too long shows after 1,000" in few.says
     many = advice_for(completed(1_000, 500, 60_000))
     assert many.verdict == "long"
-    assert many.says == "99.9 % need 500 ms, the timeout is 1 min"
+    assert many.says == "p99.9 500 ms, the timeout is 1 min"
 
 
 def test_several_timeouts_are_said_to_be_several() -> None:

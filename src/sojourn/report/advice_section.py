@@ -43,7 +43,8 @@ def advice_section(numbers: Numbers) -> str:
     per = f", by {escape(str(numbers.class_column))}" if several else ""
     return (
         f'<section>{_TITLE}<p class="lead">The share of operations that would have expired before '
-        f"their event came, for every timeout{per}. In brackets: 95 % bounds. {_ends(numbers)}</p>"
+        f"their event came, for every timeout{per}. p99 and p99.9 are of the time until "
+        f"the event; in brackets: 95 % bounds. {_ends(numbers)}</p>"
         f"{_table(numbers.advice)}{_what_if(advice)}"
         f'<div class="cards">{cards}</div>'
         f"{_ladder(advice)}{_notes(numbers)}</section>"
@@ -114,8 +115,8 @@ def _table(advice: list[Advice]) -> str:
     heads = [
         "present timeout is",
         "present timeout",
-        "99 % need",
-        "99.9 % need",
+        "p99",
+        "p99.9",
         "expired, and the event came later",
         "get their event",
         "operations",
@@ -163,8 +164,8 @@ def _card(advice: Advice, low_ms: int, high_ms: int, *, whole: bool) -> str:
     entries = []
     if advice.present:
         entries.append((_PRESENT, "present timeout", exactly(advice.present.timeout_ms)))
-    entries.append((_HOLLOW, "99 % need", need(advice.for_99)))
-    entries.append((_SOLID, "99.9 % need", need(advice.for_999)))
+    entries.append((_HOLLOW, "p99", need(advice.for_99)))
+    entries.append((_SOLID, "p99.9", need(advice.for_999)))
     legend = "".join(
         f"<dt>{glyph}<span>{what}</span></dt><dd>{text}</dd>" for glyph, what, text in entries
     )
@@ -185,7 +186,7 @@ def _in_words(advice: Advice) -> str:
     present, for_99, for_999 = advice.present, advice.for_99, advice.for_999
     assert for_99 is not None
     assert for_999 is not None
-    text = f"99 % need {_need_in_words(for_99)}, 99.9 % {_need_in_words(for_999)}."
+    text = f"p99 {_need_in_words(for_99)}, p99.9 {_need_in_words(for_999)}."
     if present is None:
         return f"The outcomes do not say which timeouts there were. {text}"
     timeout = duration(present.timeout_ms)
@@ -196,7 +197,7 @@ def _in_words(advice: Advice) -> str:
     if name is Verdict.LONG and for_999.ms is not None:
         vain = advice.ended[1] - (advice.too_late or 0)
         gains = f" It keeps {operations(vain)} waiting in vain." if vain else ""
-        return f"{timeout} is at least twice what 99.9 % need.{gains} {text}"
+        return f"{timeout} is at least twice the p99.9.{gains} {text}"
     if advice.at_present is None:
         return (
             f"The present timeout, {timeout}, is longer than the waits that the data can tell "
@@ -265,16 +266,16 @@ def _notes(numbers: Numbers) -> str:
         f"at least {_LEAST_WATCHED} operations could be seen. Within that, "
         f"{percent(whole.within_horizon)} get their event, {percent(whole.in_second_half)} of all "
         "in its second half.",
-        "Whether the others ever get theirs, nobody knows. “99 % need” is the smallest timeout "
-        "with which 99 % complete of those that get it at all, and these are taken to be "
+        "Whether the others ever get theirs, nobody knows. p99 is the smallest timeout with which "
+        "99 % complete of those that get it at all, and these are taken to be "
         f"{percent(whole.ever)} of all: as many come after that time as did in its second half, "
         "unless that is more than there are. The lower bound supposes that none comes.",
         "Not known: the upper bound lies beyond the waits that the data can tell about. More data, "
         "over a longer time, would show it.",
         "With a timeout of t those whose wait is longer than t expire; a wait of exactly t "
         "completes.",
-        "Too tight: the present timeout is below the lower bound of what 99 % need. Longer than "
-        "needed: at least twice what 99.9 % need, and twice the upper bound for 99 %.",
+        "Too tight: the present timeout is below the lower bound of p99. Longer than needed: at "
+        "least twice the p99.9, and twice the upper bound of p99.",
     ]
     if numbers.rounded_to_bits is not None:
         parts = count(2 ** (numbers.rounded_to_bits - 1))

@@ -40,9 +40,9 @@ _MOST_TIMEOUTS = 65_536
 class Verdict(Enum):
     """How the present timeout compares."""
 
-    TIGHT = "tight"  # it loses more than 1 in 100 of those that get their event
+    TIGHT = "tight"  # below p99 of the time until the event
     FITS = "fits"
-    LONG = "long"  # twice what 99.9 % need, or longer
+    LONG = "long"  # twice the p99.9, or longer
     MIXED = "mixed"  # there is no one present timeout
     UNKNOWN = "unknown"  # the data cannot tell
 

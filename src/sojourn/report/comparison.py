@@ -102,7 +102,7 @@ def _advice(before: Numbers, after: Numbers, names: tuple[str, str]) -> str:
             rows.append([first, *(_cells(advice) if advice else ["–"] * 7)])
     heads = [
         *("", "operations", "expired", "expired, and the event came later", "present timeout"),
-        *("99 % need", "99.9 % need", "get their event"),
+        *("p99", "p99.9", "get their event"),
     ]
     pairs = [
         (by_name[0][class_], by_name[1][class_])
@@ -138,7 +138,7 @@ def _cells(advice: Advice) -> list[str]:
 def _card(before: Advice, after: Advice, low_ms: int, high_ms: int, names: tuple[str, str]) -> str:
     legend = "".join(
         f'<dt><svg viewBox="0 0 16 16"><line x1="0" y1="8" x2="16" y2="8" class="{class_}"></line>'
-        f"</svg><span>{escape(name)}</span></dt><dd>99 % need {need(one.for_99)}</dd>"
+        f"</svg><span>{escape(name)}</span></dt><dd>p99 {need(one.for_99)}</dd>"
         for one, name, class_ in (
             (before, names[0], "curve before"),
             (after, names[1], "curve expired"),

@@ -1,8 +1,8 @@
 """The timeout advisor's verdict on a class, from the sample of its recent ends.
 
 It goes by the operations whose condition held, in time or later, and what they waited for that. It
-needs enough of them: 100 to speak of 1 in 100, and 1,000 to call a timeout longer than needed,
-since that rests on the 99.9 %. A report over recorded outcomes knows more: how long the data
+needs enough of them: 100 for a p99, and 1,000 to call a timeout longer than needed, since that
+rests on the p99.9. A report over recorded outcomes knows more: how long the data
 goes on, and so how sure its numbers are (`sojourn.report.advisor`).
 """
 
@@ -87,18 +87,16 @@ def _judge(
     if timeouts > 1:
         return "mixed", (
             f"{count(timeouts)} different timeouts, {duration(timeout_ms)} the commonest; "
-            f"99 % need {duration(for_99_ms)}"
+            f"p99 {duration(for_99_ms)}"
         )
     if timeout_ms < for_99_ms:
         return "tight", (
             f"with {duration(timeout_ms)}, {share(too_short, counted)} expired that got what they "
-            f"waited for later; 99 % need {duration(for_99_ms)}"
+            f"waited for later; p99 {duration(for_99_ms)}"
         )
     if timeout_ms >= 2 * for_999_ms and counted >= ENOUGH_FOR_999:
-        return "long", (
-            f"99.9 % need {duration(for_999_ms)}, the timeout is {duration(timeout_ms)}"
-        )
-    says = f"99 % need {duration(for_99_ms)}, the timeout is {duration(timeout_ms)}"
+        return "long", (f"p99.9 {duration(for_999_ms)}, the timeout is {duration(timeout_ms)}")
+    says = f"p99 {duration(for_99_ms)}, the timeout is {duration(timeout_ms)}"
     if counted < ENOUGH_FOR_999:
         says += f"; whether that is too long shows after {count(ENOUGH_FOR_999)}"
     return "fits", says

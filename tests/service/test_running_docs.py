@@ -1,4 +1,4 @@
-"""docs/operations.md is true: its commands, limits and metrics exist, and its advice works."""
+"""docs/running-the-service.md is true: its commands, limits and metrics exist, and its advice works."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.client.service import ServiceThread
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGE = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/running-the-service.md").read_text(encoding="utf-8")
 HOUR_MS = 3_600_000
 
 
@@ -38,7 +38,7 @@ def commands(page: str) -> list[str]:
     return [command[1].strip() for command in found if command]
 
 
-@pytest.mark.parametrize("command", commands("docs/operations.md") + commands("docs/client.md"))
+@pytest.mark.parametrize("command", commands("docs/running-the-service.md") + commands("docs/client.md"))
 def test_the_commands_of_the_page_are_understood(command: str) -> None:
     assert _parser().parse_args(shlex.split(command)).run is not None
 
