@@ -284,7 +284,7 @@ def test_a_slow_writer_does_not_keep_the_state_waiting(
 ) -> None:
     from concurrent.futures import Future
 
-    monkeypatch.setattr("sojourn.service.state._INSPECT_WAIT_S", 0.01)
+    monkeypatch.setattr("sojourn.service.inspections._WAIT_S", 0.01)
     never: Future[Any] = Future()
     world.purgatory.inspect = lambda question: never  # type: ignore[method-assign]
     assert asyncio.run(world.state.gather())["inspection"] is None

@@ -348,7 +348,7 @@ class Wait(DelayedOperation):
             self._home.call_soon(end, self, None)
 
     def _end(self) -> None:
-        """Be over, and tell whoever waits; in the loop's thread."""
+        """Be over, and wake the tasks that wait; in the loop's thread."""
         self._phase = OVER
         self._predicate = None
         if self._sj_error is not None and not self._has_failed:

@@ -17,7 +17,7 @@ Payload = bytes | str | int | float | list[Any] | dict[str, Any] | None
 
 
 class WrittenJson(bytes):
-    """A JSON value that has been checked and written by somebody faster than we are."""
+    """A JSON value that the caller has checked and encoded already, with a faster encoder."""
 
 
 def write_payload(payload: Any) -> tuple[int, bytes]:

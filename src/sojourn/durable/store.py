@@ -106,7 +106,7 @@ class Store(Reader):
     # Checkpoints.
 
     def checkpoint_elsewhere(self) -> None:
-        """From now on somebody calls `checkpoint` when `is_log_long`."""
+        """From now on the caller calls `checkpoint` when `is_log_long`."""
         with naming(self.path, "opening it"):
             self._writer.execute("PRAGMA wal_autocheckpoint = 0")
         self._log_bytes = 0

@@ -1,6 +1,6 @@
-"""A shop that waits: orders for payment and stock, parcels for scans, refunds for the bank.
+"""The shop: orders for payment and stock, parcels for scans, refunds for the bank.
 
-Four classes of operations, each with a timeout that somebody once chose:
+Four classes of operations, each with a timeout, of which some fit and some do not:
 
     class      waits for                                     needed   timeout   which is
     order      its payment, and its unit of stock            all      30 min    a little tight

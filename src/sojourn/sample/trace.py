@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sojourn.errors import OutOfRange
-from sojourn.sample.mishaps import Mishaps
+from sojourn.sample.faults import Faults
 from sojourn.sample.shop import DAY_MS, REGIONS, ClassRows, Int64s, Shop
 
 START_MS = 1_767_571_200_000  # Monday, 5 January 2026, 00:00 UTC
@@ -67,13 +67,13 @@ def make(
         shop.express(counts["express"]),
         shop.refunds(counts["refund"]),
     ]
-    mishaps = Mishaps(rng, start_ms, start_ms + days * DAY_MS)
+    faults = Faults(rng, start_ms, start_ms + days * DAY_MS)
     good = pa.concat_tables([_operations(part) for part in parts])
     news = pa.concat_tables([_signals(part) for part in parts])
     gone = pa.concat_tables([_cancels(part) for part in parts])
-    sent_operations, operations_arrived_ms = mishaps.operations(good)
-    sent_signals, signals_arrived_ms = mishaps.signals(news)
-    sent_cancels, cancels_arrived_ms = mishaps.cancels(gone)
+    sent_operations, operations_arrived_ms = faults.operations(good)
+    sent_signals, signals_arrived_ms = faults.signals(news)
+    sent_cancels, cancels_arrived_ms = faults.cancels(gone)
     return Trace(
         sent_operations,
         sent_signals,

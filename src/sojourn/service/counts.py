@@ -27,7 +27,7 @@ class Counts:
     def on_request(
         self, method: str, route: str, status: int, elapsed_s: float, has_waited: bool
     ) -> None:
-        """A request was answered; if it waited as it had asked to, its time says nothing."""
+        """A request was answered; if it waited as it had asked to, its time is not recorded."""
         key = (method if method in _METHODS else "other", route, status)
         self._requests[key] = self._requests.get(key, 0) + 1
         if not has_waited:

@@ -16,18 +16,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from sojourn.durable import News, Operation
 from sojourn.durable.answers import CANCELLED, COMPLETED, EXPIRED
-from sojourn.durable.machine import Machine
 from sojourn.service import findings
 from sojourn.service.advice import INSTALL, ClassAdvice, advise, is_installed
 from sojourn.service.classes import STATUSES, ClassCounts, Classes
 from sojourn.service.durations import SLICE_MS, SLICES, Durations
+from sojourn.service.inspections import Inspections, retrieve_error
 from sojourn.service.late import Late
 from sojourn.service.rates import STEP_MS, Rates
 from sojourn.service.recent import Ended, Recent
@@ -37,28 +36,10 @@ if TYPE_CHECKING:
     from sojourn.service.service import Service
 
 SHOWN_CLASSES = 20
-SHOWN_KEYS = 10
-SHOWN_OLDEST = 10
 
-_INSPECT_AGAIN_MS = 2_000
-_INSPECT_SHARE = 500  # an inspection that took t is not repeated for 500 t,
-_INSPECT_MOST_MS = 60_000  # or for this long
-_INSPECT_WAIT_S = 1.0
 _ADVISE_AGAIN_S = 10.0
 _WRITE_AGAIN_S = 0.5
 _FEW_SUBSCRIBERS = 20  # so few are looked at with every batch, more once a second
-
-
-@dataclass(frozen=True)
-class Inspection:
-    """What only the machine can say, and when that was."""
-
-    at_ms: int
-    took_ms: float
-    oldest: list[Operation]
-    keys: list[tuple[str, int]]
-    wheel: list[tuple[int, list[int]]]
-    known_keys: int
 
 
 class State:
@@ -76,8 +57,7 @@ class State:
         self._counted_from_ms = purgatory.now_ms
         self._moved: dict[str, tuple[int, int]] = {}  # subscriber: position, since when
         self._note_positions(self._counted_from_ms)
-        self._inspection: Inspection | None = None
-        self._inspecting: Future[Inspection] | None = None
+        self._inspections = Inspections(purgatory)
         self._advice: dict[str, ClassAdvice] = {}
         self._advised_s = -_ADVISE_AGAIN_S
         self._advising: asyncio.Task[None] | None = None
@@ -148,7 +128,7 @@ class State:
             self._writing.done() and time.monotonic() > self._written_s + _WRITE_AGAIN_S
         ):
             self._writing = asyncio.get_running_loop().create_task(self._write())
-            self._writing.add_done_callback(_take_note)
+            self._writing.add_done_callback(retrieve_error)
         return await asyncio.shield(self._writing)
 
     async def _write(self) -> bytes:
@@ -159,7 +139,7 @@ class State:
 
     async def gather(self) -> dict[str, Any]:
         """All numbers, ready for JSON."""
-        inspection = await self._inspect()
+        inspection = await self._inspections.latest()
         not_ready = self._service.trouble()
         purgatory = self._service.purgatory
         now_ms = purgatory.now_ms
@@ -200,7 +180,7 @@ class State:
                 "advisor": "ready" if is_installed() else INSTALL,
                 "late_known_within_ms": resolution_ms,
             },
-            "inspection": None if inspection is None else self._inspection_fields(inspection),
+            "inspection": inspection and inspection.as_fields(purgatory),
             "subscribers": self._subscribers(now_ms),
             "outcomes": {"first": purgatory.first_outcome, "last": purgatory.last_outcome},
             "file_bytes": purgatory.file_bytes,
@@ -222,63 +202,6 @@ class State:
             "expired_by_step": counts.by_status[EXPIRED],
             "is_sampled": counts.name in samples,
             "advice": None if advice is None else asdict(advice),
-        }
-
-    # The machine.
-
-    async def _inspect(self) -> Inspection | None:
-        """The last inspection; a new one first if it is time for that and does not take long."""
-        last = self._inspection
-        now_ms = self._service.purgatory.now_ms
-        if last is not None:
-            rest_ms = min(_INSPECT_SHARE * last.took_ms, _INSPECT_MOST_MS)
-            if now_ms < last.at_ms + max(rest_ms, _INSPECT_AGAIN_MS):
-                return last
-        if self._inspecting is None or self._inspecting.done():
-            self._inspecting = self._service.purgatory.inspect(self._look_at)
-        running = asyncio.wrap_future(self._inspecting)
-        try:
-            self._inspection = await asyncio.wait_for(asyncio.shield(running), _INSPECT_WAIT_S)
-        except TimeoutError:
-            running.add_done_callback(_take_note)
-        return self._inspection
-
-    def _look_at(self, machine: Machine) -> Inspection:
-        began_s = time.perf_counter()
-        oldest = machine.oldest(SHOWN_OLDEST)
-        keys = machine.busiest_keys(SHOWN_KEYS)
-        wheel = [(tick_ms, list(counts)) for tick_ms, counts in machine.wheel()]
-        return Inspection(
-            at_ms=self._service.purgatory.now_ms,
-            took_ms=(time.perf_counter() - began_s) * 1000,
-            oldest=oldest,
-            keys=keys,
-            wheel=wheel,
-            known_keys=machine.known_keys,
-        )
-
-    def _inspection_fields(self, inspection: Inspection) -> dict[str, Any]:
-        progress = self._service.purgatory.progress
-        return {
-            "at_ms": inspection.at_ms,
-            "took_ms": inspection.took_ms,
-            "known_keys": inspection.known_keys,
-            "keys": [
-                {"key": key, "waiting": waiting, "progress": progress(key)}
-                for key, waiting in inspection.keys
-            ],
-            "oldest": [
-                {
-                    "id": each.id,
-                    "class": each.class_,
-                    "submitted_ms": each.submitted_ms,
-                    "deadline_ms": each.deadline_ms,
-                }
-                for each in inspection.oldest
-            ],
-            "wheel": [
-                {"tick_ms": tick_ms, "counts": counts} for tick_ms, counts in inspection.wheel
-            ],
         }
 
     # Subscribers.
@@ -349,9 +272,3 @@ def _durations(durations: Durations, now_ms: int) -> dict[str, Any]:
             "p99_ms": minute.percentile_ms(99) if minute.count else None,
         },
     }
-
-
-def _take_note(done: asyncio.Future[Any]) -> None:
-    """Take note of how it ended, so that nobody complains if whoever asked has gone."""
-    if not done.cancelled():
-        done.exception()

@@ -83,7 +83,7 @@ class Tokens:
             )
         digest = sha256(authorizations[0][7:].strip()).digest()
         scopes: frozenset[str] | None = None
-        for its_digest, its_scopes in self._known:  # all of them, so that the time says nothing
+        for its_digest, its_scopes in self._known:  # all of them: the time it takes tells nothing
             if hmac.compare_digest(its_digest, digest):
                 scopes = its_scopes
         if scopes is None:

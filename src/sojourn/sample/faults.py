@@ -1,4 +1,4 @@
-"""What befalls rows on their way: sent twice, spoilt in every way there is, late."""
+"""Faults that the sample adds: late, duplicate and broken rows."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ LATEST_MS = 2**63 - 1
 
 _SENT_TWICE = 0.001
 _LATE = 0.002
-_SPOILT = 0.0001  # of each kind; at least one
+_BROKEN = 0.0001  # of each kind; at least one
 
 Row = dict[str, Any]
 
 
 def _first_requirement(**change: Any) -> Callable[[Row], None]:
-    def spoil(row: Row) -> None:
+    def change_row(row: Row) -> None:
         row["requires"][0].update(change)
 
-    return spoil
+    return change_row
 
 
 def _set(**change: Any) -> Callable[[Row], None]:
@@ -35,7 +35,7 @@ def _too_many_needed(row: Row) -> None:
     row["needed"] = len(row["requires"]) + 1
 
 
-SPOILT_OPERATIONS: tuple[Callable[[Row], None], ...] = (
+BROKEN_OPERATIONS: tuple[Callable[[Row], None], ...] = (
     _set(id=None),
     _set(submitted_ms=None),
     _set(timeout_ms=None),
@@ -48,12 +48,12 @@ SPOILT_OPERATIONS: tuple[Callable[[Row], None], ...] = (
     _too_many_needed,
     _set(timeout_ms=LATEST_MS),  # a deadline past the end of time
 )
-SPOILT_SIGNALS = (_set(key=None), _set(offset=None), _set(at_ms=None))
-SPOILT_CANCELS = (_set(id=None), _set(at_ms=None), _set(id="order-of-somebody-else"))
+BROKEN_SIGNALS = (_set(key=None), _set(offset=None), _set(at_ms=None))
+BROKEN_CANCELS = (_set(id=None), _set(at_ms=None), _set(id="order-of-somebody-else"))
 
 
-class Mishaps:
-    """Adds what goes wrong to good rows and puts all of them in order of arrival."""
+class Faults:
+    """Adds faulty rows to good ones, and puts all of them in order of arrival."""
 
     def __init__(self, rng: np.random.Generator, start_ms: int, end_ms: int) -> None:
         self._rng = rng
@@ -61,7 +61,7 @@ class Mishaps:
         self._end_ms = end_ms
 
     def operations(self, good: Any) -> tuple[Any, Int64s]:
-        # A client that hears nothing sends again: some the same row, some with a new time.
+        # A client without an answer sends again: the same row, or one with a new time.
         again = self._some(good)
         later = pc.add(
             again["submitted_ms"], pa.array(self._rng.integers(0, 2, len(again)) * 1_500)
@@ -69,27 +69,27 @@ class Mishaps:
         again = again.set_column(
             again.schema.get_field_index("submitted_ms"), "submitted_ms", later
         )
-        spoilt = self._spoilt(good, SPOILT_OPERATIONS, name="id")
-        return self._arriving(pa.concat_tables([good, again, spoilt]), "submitted_ms")
+        broken = self._broken(good, BROKEN_OPERATIONS, name="id")
+        return self._arriving(pa.concat_tables([good, again, broken]), "submitted_ms")
 
     def signals(self, good: Any) -> tuple[Any, Int64s]:
-        spoilt = self._spoilt(good, SPOILT_SIGNALS)
-        return self._arriving(pa.concat_tables([good, self._some(good), spoilt]), "at_ms")
+        broken = self._broken(good, BROKEN_SIGNALS)
+        return self._arriving(pa.concat_tables([good, self._some(good), broken]), "at_ms")
 
     def cancels(self, good: Any) -> tuple[Any, Int64s]:
-        spoilt = self._spoilt(good, SPOILT_CANCELS)
-        return self._arriving(pa.concat_tables([good, self._some(good), spoilt]), "at_ms")
+        broken = self._broken(good, BROKEN_CANCELS)
+        return self._arriving(pa.concat_tables([good, self._some(good), broken]), "at_ms")
 
     def _some(self, good: Any) -> Any:
         return good.take(np.flatnonzero(self._rng.random(len(good)) < _SENT_TWICE))
 
-    def _spoilt(
+    def _broken(
         self, good: Any, kinds: tuple[Callable[[Row], None], ...], name: str | None = None
     ) -> Any:
-        """Copies of good rows, each spoilt in one way; under a name of its own if it has one."""
+        """Copies of good rows, each broken in one way; with an id of its own if it has one."""
         if not len(good):
             return good
-        each = max(1, int(len(good) * _SPOILT))
+        each = max(1, int(len(good) * _BROKEN))
         rows = good.take(self._rng.integers(0, len(good), each * len(kinds))).to_pylist()
         for number, row in enumerate(rows):
             if name:
@@ -99,7 +99,7 @@ class Mishaps:
 
     def _arriving(self, table: Any, time: str) -> tuple[Any, Int64s]:
         count = len(table)
-        # A row without a time arrives some time.
+        # A row without a time arrives at a random one.
         some_time = pa.array(self._rng.integers(self._start_ms, self._end_ms, count))
         at_ms = pc.coalesce(table[time].combine_chunks(), some_time).to_numpy()
         delay_ms = self._rng.exponential(600, count)
