@@ -28,7 +28,7 @@ from sojourn.core.histogram import Histogram
 from sojourn.errors import Full, OutOfRange, WrongType
 from sojourn.metrics import Collector, ServiceMetrics
 from tests.checkout import ROOT
-from tests.core.test_metrics import FineClock
+from tests.core.test_metrics import FineClock, purgatory_that_waited
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -99,18 +99,6 @@ def histogram(families: dict[str, Metric], name: str) -> tuple[list[tuple[float,
     (count,) = [s.value for s in samples if s.name == f"{name}_count"]
     (total,) = [s.value for s in samples if s.name == f"{name}_sum"]
     return buckets, count, total
-
-
-def durations(durations_us: Iterable[int]) -> Purgatory:
-    """A purgatory whose operations have waited that long."""
-    clock = FineClock()
-    purgatory = Purgatory(timer=Timer(clock))
-    for duration_us in durations_us:
-        operation = DelayedOperation(10**15)
-        purgatory.try_complete_else_watch(operation, ["a"])
-        clock.ns += duration_us * 1000
-        assert operation.force_complete()
-    return purgatory
 
 
 @pytest.fixture
@@ -400,7 +388,7 @@ def test_a_sum_of_a_century_does_not_go_back() -> None:
     """Not even by a microsecond of rounding: to Prometheus that would be a restart."""
     long_us = 3_961_435_819_265_051
     for ended_at_once in range(8):
-        purgatory = durations([long_us] + [0] * ended_at_once)
+        purgatory = purgatory_that_waited([long_us] + [0] * ended_at_once)
         _, _, total = histogram(scrape(Collector(purgatory)), "sojourn_purgatory_waiting_seconds")
         assert total == long_us / 1e6
 
@@ -414,7 +402,7 @@ def _around_bounds() -> list[int]:
     [_around_bounds(), *([int(10 ** random.Random(s).uniform(0, 12))] * 20 for s in range(3))],
 )
 def test_a_bucket_counts_exactly_the_durations_up_to_its_bound(durations_us: list[int]) -> None:
-    purgatory = durations(durations_us)
+    purgatory = purgatory_that_waited(durations_us)
     families = scrape(Collector(purgatory))
     buckets, count, total = histogram(families, "sojourn_purgatory_waiting_seconds")
     assert len(buckets) > 20
@@ -428,7 +416,7 @@ def test_a_bucket_counts_exactly_the_durations_up_to_its_bound(durations_us: lis
 def test_counts_and_sums_of_random_durations_are_exact(seed: int) -> None:
     rng = random.Random(seed)
     durations_us = [int(10 ** rng.uniform(0, 11)) for _ in range(rng.randrange(1, 2_000))]
-    purgatory = durations(durations_us)
+    purgatory = purgatory_that_waited(durations_us)
     families = scrape(Collector(purgatory))
     buckets, count, total = histogram(families, "sojourn_purgatory_waiting_seconds")
     for le, cumulative in buckets:

@@ -30,19 +30,12 @@ from sojourn.errors import (
 )
 from tests import ids
 from tests.aio.quick_loop import run_quickly, step
+from tests.aio.waits import counts, never
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
 WAIT_S = 30.0
-
-
-def counts(purgatory: aio.Purgatory) -> tuple[int, int, int]:
-    return purgatory.watched, purgatory.delayed, len(purgatory.timer)
-
-
-def never() -> bool:
-    return False
 
 
 # Waiting.

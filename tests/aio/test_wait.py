@@ -20,19 +20,12 @@ import sojourn
 from sojourn import DelayedOperation, aio
 from sojourn.errors import AlreadyWaiting, Cancelled, Closed, WrongThread, WrongType
 from tests.aio.quick_loop import run_quickly, step
+from tests.aio.waits import counts, never
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 WAIT_S = 30.0
-
-
-def counts(purgatory: aio.Purgatory) -> tuple[int, int, int]:
-    return purgatory.watched, purgatory.delayed, len(purgatory.timer)
-
-
-def never() -> bool:
-    return False
 
 
 class Door:

@@ -11,6 +11,8 @@ from sojourn import DelayedOperation, ManualClock, Purgatory, Timer
 from sojourn.core.histogram import Histogram
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sojourn.core.clock import Driver
 
 
@@ -173,7 +175,8 @@ def test_percentiles_of_random_durations_are_within_an_eighth_of_the_truth(seed:
     _check_percentiles([int(10 ** rng.uniform(0, spread)) for _ in range(500)])
 
 
-def _check_percentiles(durations_us: list[int]) -> None:
+def purgatory_that_waited(durations_us: Iterable[int]) -> Purgatory:
+    """A purgatory whose operations have waited that long."""
     clock = FineClock()
     purgatory = Purgatory(timer=Timer(clock))
     for duration_us in durations_us:
@@ -181,7 +184,11 @@ def _check_percentiles(durations_us: list[int]) -> None:
         purgatory.try_complete_else_watch(operation, ["a"])
         clock.ns += duration_us * 1000
         assert operation.force_complete()
-    histogram = purgatory.metrics().waiting
+    return purgatory
+
+
+def _check_percentiles(durations_us: list[int]) -> None:
+    histogram = purgatory_that_waited(durations_us).metrics().waiting
     durations_ms = [duration_us / 1000 for duration_us in durations_us]
     assert histogram.count == sum(histogram.counts) == len(durations_us)
     assert histogram.max_ms == max(durations_ms)

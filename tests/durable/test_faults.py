@@ -29,11 +29,6 @@ WEEK_MS = 7 * 86_400_000
 pytestmark = pytest.mark.usefixtures("quiet_log")
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "waits.db"
-
-
 @contextmanager
 def largest_file(size: int) -> Iterator[None]:
     """No file of this process grows beyond this size: what a full disk looks like."""

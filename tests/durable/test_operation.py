@@ -23,11 +23,6 @@ OTHER_TRACE = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-00"
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "waits.db"
-
-
-@pytest.fixture
 def waits(path: Path) -> Iterator[Purgatory]:
     with Purgatory(path, clock=ManualClock(1_000), connect=connect_unsynced) as waits:
         yield waits

@@ -23,10 +23,9 @@ from sojourn.errors import (
     SojournError,
     WrongType,
 )
-from tests.durable.world import connect_unsynced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 WAIT_S = 30.0
@@ -70,32 +69,6 @@ class _Gated:
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(START_MS)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "waits.db"
-
-
-@pytest.fixture
-def open_waits(path: Path, clock: ManualClock) -> Iterator[Callable[..., Purgatory]]:
-    """Opens the file, which was closed if it was open: a restart."""
-    waits: list[Purgatory] = []
-
-    def open_again(**options: Any) -> Purgatory:
-        for old in waits:
-            old.close()
-        waits.append(Purgatory(path, **{"clock": clock, "connect": connect_unsynced, **options}))
-        return waits[-1]
-
-    yield open_again
-    for old in waits:
-        old.close()
-
-
-@pytest.fixture
-def waits(open_waits: Callable[..., Purgatory]) -> Purgatory:
-    return open_waits()
 
 
 # "Commands: submit, signal, cancel. The server gives each its time; commands get strictly ordered

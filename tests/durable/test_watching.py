@@ -15,11 +15,11 @@ from sojourn.durable import JournalBatch, Machine, News, Purgatory, snapshots, s
 from sojourn.durable.plan import Batch
 from sojourn.durable.submissions import checked_submission
 from sojourn.errors import BadFile, Closed, Missed, OutOfRange, WrongType
-from tests.durable.world import as_row, by_id, connect_unsynced
+from tests.durable.world import as_row, by_id
 from tests.rows import oracle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 WAIT_S = 30.0
@@ -29,32 +29,6 @@ WEEK_MS = 7 * 86_400_000
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(1_000)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "waits.db"
-
-
-@pytest.fixture
-def open_waits(path: Path, clock: ManualClock) -> Iterator[Callable[..., Purgatory]]:
-    """Opens the file, which was closed if it was open: a restart."""
-    waits: list[Purgatory] = []
-
-    def open_again(**options: Any) -> Purgatory:
-        for old in waits:
-            old.close()
-        waits.append(Purgatory(path, **{"clock": clock, "connect": connect_unsynced, **options}))
-        return waits[-1]
-
-    yield open_again
-    for old in waits:
-        old.close()
-
-
-@pytest.fixture
-def waits(open_waits: Callable[..., Purgatory]) -> Purgatory:
-    return open_waits()
 
 
 # Listeners.

@@ -370,11 +370,17 @@ def follow(recorder: history.Recorder, batch: int) -> None:
 # Which folder.
 
 
-def test_a_folder_belongs_to_one_data_file(tmp_path: Path) -> None:
+def recorded(tmp_path: Path) -> tuple[ManualClock, Path]:
+    """A clock and a folder, with the history of one signal to waits.db."""
     clock = ManualClock(START_MS)
     folder = tmp_path / "history"
     with opened(tmp_path / "waits.db", clock) as waits, history.Recorder(waits, folder):
         waits.signal("k", 1)
+    return clock, folder
+
+
+def test_a_folder_belongs_to_one_data_file(tmp_path: Path) -> None:
+    clock, folder = recorded(tmp_path)
     with (
         opened(tmp_path / "other.db", clock) as other,
         pytest.raises(BadFile, match="does not continue"),
@@ -383,10 +389,7 @@ def test_a_folder_belongs_to_one_data_file(tmp_path: Path) -> None:
 
 
 def test_an_old_copy_of_the_data_file_is_refused(tmp_path: Path) -> None:
-    clock = ManualClock(START_MS)
-    folder = tmp_path / "history"
-    with opened(tmp_path / "waits.db", clock) as waits, history.Recorder(waits, folder):
-        waits.signal("k", 1)
+    clock, folder = recorded(tmp_path)
     shutil.copy(tmp_path / "waits.db", tmp_path / "copy.db")
     with opened(tmp_path / "waits.db", clock) as waits, history.Recorder(waits, folder):
         waits.signal("k", 2)
@@ -398,10 +401,7 @@ def test_an_old_copy_of_the_data_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_old_copy_of_the_folder_is_refused(tmp_path: Path) -> None:
-    clock = ManualClock(START_MS)
-    folder = tmp_path / "history"
-    with opened(tmp_path / "waits.db", clock) as waits, history.Recorder(waits, folder):
-        waits.signal("k", 1)
+    clock, folder = recorded(tmp_path)
     shutil.copytree(folder, tmp_path / "copy")
     with opened(tmp_path / "waits.db", clock) as waits:
         with history.Recorder(waits, folder):

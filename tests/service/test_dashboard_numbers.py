@@ -283,9 +283,7 @@ def test_a_timeout_that_lets_expire_what_would_have_completed_is_tight() -> None
     too_late = [ended("expired", 1_000, condition_ms=4_000) for _ in range(10)]
     advice = advice_for(completed(190, 900, 1_000) + too_late)
     assert advice.verdict == "tight"
-    assert advice.says == (
-        "with 1 s, 5.0 % expired that got what they waited for later; p99 4 s"
-    )
+    assert advice.says == ("with 1 s, 5.0 % expired that got what they waited for later; p99 4 s")
     assert (advice.rests_on, advice.sampled, advice.timeout_ms) == (200, 200, 1_000)
 
 

@@ -1,4 +1,4 @@
-"""docs/running-the-service.md is true: its commands, limits and metrics exist, and its advice works."""
+"""docs/running-the-service.md is true: its commands, limits and metrics exist, its advice works."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def commands(page: str) -> list[str]:
     return [command[1].strip() for command in found if command]
 
 
-@pytest.mark.parametrize("command", commands("docs/running-the-service.md") + commands("docs/client.md"))
+@pytest.mark.parametrize(
+    "command", commands("docs/running-the-service.md") + commands("docs/client.md")
+)
 def test_the_commands_of_the_page_are_understood(command: str) -> None:
     assert _parser().parse_args(shlex.split(command)).run is not None
 

@@ -90,10 +90,7 @@ def waiting(timeline: Timeline, width: int, class_: str) -> str:
     """How many operations were waiting at each moment."""
     values = timeline.waiting
     height, bottom = 210, 180.0
-    across, content = _over_time(timeline, width, bottom)
-    ticks = count_ticks(max(values, default=0))
-    up = Scale(0, ticks[-1], bottom, 12)
-    content = _counts(ticks, up, width) + content
+    across, up, content = _count_axes(timeline, values, width, bottom)
     points = [(across(at), up(n)) for at, n in zip(timeline.steps, values, strict=True)]
     content += path(points, "area waiting", close_at=bottom) + path(points, "curve waiting")
     read_outs = [
@@ -108,10 +105,7 @@ def expiries(timeline: Timeline, width: int, class_: str) -> str:
     """How many operations expired in each step of time."""
     values = timeline.expired
     height, bottom = 170, 140.0
-    across, content = _over_time(timeline, width, bottom)
-    ticks = count_ticks(max(values, default=0))
-    up = Scale(0, ticks[-1], bottom, 12)
-    content = _counts(ticks, up, width) + content
+    across, up, content = _count_axes(timeline, values, width, bottom)
     step = abs(across(timeline.steps[0] + timeline.step_ms) - across(timeline.steps[0]))
     read_outs = []
     for at, number in zip(timeline.steps, values, strict=True):
@@ -252,17 +246,17 @@ def _bar_ends(bar: Bar, across: Scale) -> tuple[float, float]:
     return x, max(end - (1.0 if end - x > 4 else 0.4), x + 0.8)
 
 
-def _counts(ticks: list[int], up: Scale, width: int) -> str:
+def _count_axes(
+    timeline: Timeline, values: list[int], width: int, bottom: float
+) -> tuple[Scale, Scale, str]:
+    """Time across and counts up, with their ticks."""
+    across = Scale(timeline.steps[0], timeline.steps[-1], _LEFT, width - _RIGHT)
+    ticks = count_ticks(max(values, default=0))
+    up = Scale(0, ticks[-1], bottom, 12)
     drawn = ""
     for value in ticks:
         drawn += line(_LEFT, up(value), width - _RIGHT, up(value), "grid" if value else "axis")
         drawn += label(_LEFT - 8, up(value) + 4, count(value), anchor="end")
-    return drawn
-
-
-def _over_time(timeline: Timeline, width: int, bottom: float) -> tuple[Scale, str]:
-    across = Scale(timeline.steps[0], timeline.steps[-1], _LEFT, width - _RIGHT)
-    drawn = ""
     for x, text in moment_ticks(across, _GAP):
         drawn += line(x, bottom, x, bottom + 4, "axis") + label(x, bottom + 18, text)
-    return across, drawn
+    return across, up, drawn

@@ -204,25 +204,22 @@ _CANCEL = _Command(RowDecoder(Cancel), _cancel, lambda rows: Request(cancels=row
 
 def check_id(id: str, limits: Limits) -> None:
     """Refuse an id that is too long."""
-    if 4 * len(id) > limits.id_bytes and (size := _size(id)) > limits.id_bytes:
-        raise Refusal(
-            400,
-            "id_too_long",
-            f"the id has {size} bytes; {limits.id_bytes} are taken (limit id_bytes)",
-            found=size,
-            do="use a shorter id",
-        )
+    _check_length(id, "id", limits.id_bytes)
 
 
 def check_key(key: str, limits: Limits) -> None:
     """Refuse a key that is too long."""
-    if 4 * len(key) > limits.key_bytes and (size := _size(key)) > limits.key_bytes:
+    _check_length(key, "key", limits.key_bytes)
+
+
+def _check_length(text: str, what: str, most: int) -> None:
+    if 4 * len(text) > most and (size := _size(text)) > most:
         raise Refusal(
             400,
-            "key_too_long",
-            f"the key has {size} bytes; {limits.key_bytes} are taken (limit key_bytes)",
+            f"{what}_too_long",
+            f"the {what} has {size} bytes; {most} are taken (limit {what}_bytes)",
             found=size,
-            do="use a shorter key",
+            do=f"use a shorter {what}",
         )
 
 
