@@ -7,7 +7,7 @@ DEMO := build/demo
 TYPES := $(shell find src -name '*.pxd')
 SOURCES := pyproject.toml setup.py $(TYPES) $(wildcard $(TYPES:.pxd=.py))
 
-.PHONY: setup demo watch serve test check bench nightly mutants wheels clean
+.PHONY: setup demo watch serve test check bench nightly mutants wheels coverage clean
 
 setup: $(STAMP)
 
@@ -65,6 +65,11 @@ nightly: setup
 # Small changes to the sources, each of which some test should notice. Goes on where it ended.
 mutants: setup
 	$(BIN)/python -m scripts.mutation
+
+# Which lines and branches of src/ the tests run, room by room; interpreted.
+coverage: setup
+	$(BIN)/python -m pip install --quiet --group coverage
+	$(BIN)/python -m scripts.coverage_by_room
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info
