@@ -383,7 +383,7 @@ def test_a_long_step_says_a_line_now_and_then() -> None:
 
 def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "sojourn", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=50, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
 
 
 def test_the_exit_status_reaches_the_shell(shop: Path) -> None:
@@ -418,7 +418,7 @@ def test_a_signal_while_writing_leaves_nothing_half_written(
     inputs = [str(shop / "operations.parquet"), str(shop / "signals.parquet")]
     code = STOPPED.format(number=int(number))
     command = [sys.executable, "-c", code, "replay", *inputs, "--out", str(shop / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr
     assert list((shop / "out").iterdir()) == []
@@ -436,7 +436,7 @@ sys.exit(sojourn.cli.main(sys.argv[1:]))
 @pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name == "nt", reason="needs POSIX signals")
 def test_ctrl_c_ends_with_130() -> None:
     command = [sys.executable, "-c", INTERRUPTED, "replay", "operations", "signals"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 130
     assert done.stderr.endswith("interrupted\n")
     assert "Traceback" not in done.stderr
@@ -454,7 +454,7 @@ sys.exit(sojourn.cli.main(sys.argv[1:]))
 def test_output_that_nobody_reads_any_more_is_no_error() -> None:
     command = f"{sys.executable} -m sojourn replay --help | head -n 1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, timeout=50, check=False
+        ["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0
     assert "Traceback" not in done.stderr

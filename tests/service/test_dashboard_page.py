@@ -25,7 +25,7 @@ expect = playwright.expect
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 ASSETS = {entry.name: entry for entry in (files("sojourn.service.dashboard") / "assets").iterdir()}
-LONG_MS = 15_000
+LONG_MS = 120_000
 expect.set_options(timeout=LONG_MS)
 
 
