@@ -94,6 +94,8 @@ FIGURES = {
         Figure("at last", "late_ms", 0),
         Figure("checkpoint MB, then", "early_mb", 2),
         Figure("at last", "late_mb", 2),
+        Figure("list of files MB, then", "early_log_mb", 2),
+        Figure("at last", "late_log_mb", 2),
         Figure("workers MB, then", "early_worker_mb", 0),
         Figure("at last", "late_worker_mb", 0),
         Figure("keys, then", "early_keys", 0, ""),
