@@ -16,7 +16,8 @@ pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kaf
 
 from sojourn import ManualClock
 from sojourn.cli import main
-from sojourn.cli.kafka import StatusLines, groups, picture, rows, topic
+from sojourn.cli.kafka import topic
+from sojourn.cli.kafka_display import StatusLines, groups, picture, rows
 from sojourn.kafka import Cluster
 from tests.kafka.wire_client import WireClient
 

@@ -10,7 +10,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from sojourn.kafka.refusal import Refused
+from sojourn.kafka.wire import ErrorCode
+
 if TYPE_CHECKING:
+    from sojourn.kafka.broker import Context
     from sojourn.kafka.cluster import Cluster
 
 
@@ -49,3 +53,20 @@ class MutationQuota:
     def _wait_ms(self, rate: float) -> int:
         assert self._tokens is not None
         return math.ceil(-self._tokens / rate * 1000) if rate > 0 else 2**31 - 1
+
+
+class Throttle:
+    """One request against the quota: the longest throttle time of its topics."""
+
+    def __init__(self, context: Context, strict_from: int) -> None:
+        self._quota = context.broker.cluster.mutations
+        self._strict = context.api_version >= strict_from
+        self.ms = 0
+
+    def take(self, partitions: int) -> None:
+        wait_ms = self._quota.take(partitions, self._strict)
+        self.ms = max(self.ms, wait_ms)
+        if wait_ms and self._strict:
+            raise Refused(
+                ErrorCode.throttling_quota_exceeded, "The throttling quota has been exceeded."
+            )

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from sojourn.kafka.apis import (
     configs,
+    create_topics,
     delete_records,
+    delete_topics,
     elections,
     find_coordinator,
     list_offsets,
@@ -15,7 +17,6 @@ from sojourn.kafka.apis import (
     metadata,
     produce,
     reassignments,
-    topics,
 )
 from sojourn.kafka.fetch import apis as fetch
 from sojourn.kafka.security import authentication
@@ -32,7 +33,8 @@ _MODULES = (
     fetch,
     list_offsets,
     delete_records,
-    topics,
+    create_topics,
+    delete_topics,
     configs,
     elections,
     find_coordinator,

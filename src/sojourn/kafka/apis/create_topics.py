@@ -1,4 +1,4 @@
-"""CreateTopics, CreatePartitions and DeleteTopics.
+"""CreateTopics and CreatePartitions.
 
 Each topic is checked and answered separately. The answer waits until
 
@@ -20,6 +20,7 @@ from uuid import UUID, uuid4
 from sojourn.kafka.apis.configs import config_entries
 from sojourn.kafka.controller import METADATA
 from sojourn.kafka.delayed import DelayedRequest
+from sojourn.kafka.quota import Throttle
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.settings.definitions import InvalidConfig
 from sojourn.kafka.settings.layers import Settings
@@ -83,7 +84,6 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
     return {
         "create_topics": create_topics,
         "create_partitions": create_partitions,
-        "delete_topics": delete_topics,
     }
 
 
@@ -100,27 +100,6 @@ def _answer_when_leaders_exist(
         context.broker.cluster.purgatories.topic.try_complete_else_watch(waiting, [METADATA])
 
 
-def _has_no_time(request: Any) -> bool:
-    return milliseconds(request.timeout) <= 0
-
-
-class _Throttle:
-    """Counts against the quota; keeps the longest throttle time."""
-
-    def __init__(self, context: Context, strict_from: int) -> None:
-        self._quota = context.broker.cluster.mutations
-        self._strict = context.api_version >= strict_from
-        self.ms = 0
-
-    def take(self, partitions: int) -> None:
-        wait_ms = self._quota.take(partitions, self._strict)
-        self.ms = max(self.ms, wait_ms)
-        if wait_ms and self._strict:
-            raise Refused(
-                ErrorCode.throttling_quota_exceeded, "The throttling quota has been exceeded."
-            )
-
-
 # Topics.
 
 
@@ -128,7 +107,7 @@ def create_topics(request: Any, reply: Reply, context: Context) -> None:
     """Create each topic that is valid."""
     controller = context.broker.cluster.controller
     names = Counter(topic.name for topic in request.topics)
-    throttle = _Throttle(context, strict_from=6)
+    throttle = Throttle(context, strict_from=6)
     results = []
     for name, count in names.items():
         result = TopicResult(name)
@@ -136,7 +115,7 @@ def create_topics(request: Any, reply: Reply, context: Context) -> None:
         if count > 1:
             result.set_error(ErrorCode.invalid_request, "Duplicate topic name.")
             continue
-        if _has_no_time(request):
+        if milliseconds(request.timeout) <= 0:
             result.set_error(ErrorCode.request_timed_out)
             continue
         asked = next(topic for topic in request.topics if topic.name == name)
@@ -266,7 +245,7 @@ def create_partitions(request: Any, reply: Reply, context: Context) -> None:
     """Add partitions to each topic that is valid."""
     controller = context.broker.cluster.controller
     names = Counter(topic.name for topic in request.topics)
-    throttle = _Throttle(context, strict_from=3)
+    throttle = Throttle(context, strict_from=3)
     results: list[TopicResult] = []
     for asked in request.topics:
         if any(result.name == asked.name for result in results):
@@ -276,7 +255,7 @@ def create_partitions(request: Any, reply: Reply, context: Context) -> None:
         try:
             if names[asked.name] > 1:
                 raise Refused(ErrorCode.invalid_request, "Duplicate topic in request.")
-            if _has_no_time(request):
+            if milliseconds(request.timeout) <= 0:
                 raise Refused(ErrorCode.request_timed_out)
             topic = _check_new_partitions(asked, controller, result)
             if not request.validate_only:
@@ -326,61 +305,4 @@ def _check_new_partitions(asked: Any, controller: Controller, result: TopicResul
             )
         result.assignment = [tuple(assignment.broker_ids) for assignment in asked.assignments]
         _check_assignment(result.assignment, controller, topic.replication_factor)
-    return topic
-
-
-# Deletion.
-
-
-def delete_topics(request: Any, reply: Reply, context: Context) -> None:
-    """Delete each topic that exists."""
-    cluster = context.broker.cluster
-    controller = cluster.controller
-    throttle = _Throttle(context, strict_from=5)
-    asked: list[tuple[str | None, UUID | None]]
-    if context.api_version >= 6:
-        asked = [(topic.name, topic.topic_id) for topic in request.topics]
-    else:
-        asked = [(name, None) for name in request.topic_names]
-    counts = Counter(asked)
-    responses = []
-    for name, topic_id in counts:
-        fields: dict[str, Any] = {"name": name, "topic_id": topic_id or _NO_ID}
-        try:
-            if not cluster.settings.flag("delete.topic.enable"):
-                if context.api_version < _DELETION_DISABLED_SINCE:
-                    raise Refused(ErrorCode.invalid_request)
-                raise Refused(ErrorCode.topic_deletion_disabled)
-            if counts[name, topic_id] > 1:
-                raise Refused(ErrorCode.invalid_request, "Duplicate topic name.")
-            if _has_no_time(request):
-                raise Refused(ErrorCode.request_timed_out)
-            topic = _find_topic(controller, name, topic_id)
-            fields |= {"name": topic.name, "topic_id": topic.id}
-            throttle.take(len(topic.partitions))
-            controller.delete_topic(topic)
-        except Refused as refused:
-            fields |= {"error_code": refused.code, "error_message": refused.reason or None}
-        responses.append(fields)
-    reply({"throttle_time": throttle.ms, "responses": responses})
-
-
-_DELETION_DISABLED_SINCE = 3  # from this version on there is an error code for it
-
-
-def _find_topic(controller: Controller, name: str | None, topic_id: UUID | None) -> Topic:
-    if name is not None and topic_id is not None:
-        raise Refused(ErrorCode.invalid_request, "give a topic's name or its id, not both")
-    if topic_id is not None:
-        topic = controller.topic_by_id(topic_id)
-        if topic is None:
-            raise Refused(ErrorCode.unknown_topic_id, "This server does not host this topic ID.")
-        return topic
-    if name is None:
-        raise Refused(ErrorCode.invalid_request, "give a topic's name or its id, got neither")
-    topic = controller.topics.get(name)
-    if topic is None:
-        raise Refused(
-            ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
-        )
     return topic
