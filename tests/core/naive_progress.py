@@ -12,16 +12,14 @@ Run as a script it performs programs from a seed on the real purgatory and print
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sojourn import DelayedOperation, ManualClock, Purgatory, Timer
+from sojourn import ManualClock, Purgatory, Timer
 from sojourn.errors import AlreadyWaiting, Closed, Full
 from tests.core import random_runs
-from tests.core.random_runs import SHARED, Step, difference, print_runs, settled
+from tests.core.random_runs import SHARED, RealOperation, Step, difference, numbers, print_runs
 
 LEAST, MOST = -(2**63), 2**63 - 1
 
@@ -188,9 +186,6 @@ class Run(random_runs.Run):
 
     # What the two do each in their own way; the names are those of the steps.
 
-    def submit(self, number: int) -> object:
-        raise NotImplementedError
-
     def submit_many(self, numbers: tuple[int, ...]) -> object:
         raise NotImplementedError
 
@@ -200,31 +195,11 @@ class Run(random_runs.Run):
     def signal_many(self, signals: tuple[tuple[int, int], ...]) -> object:
         raise NotImplementedError
 
-    def cancel_key(self, key: int) -> object:
-        raise NotImplementedError
-
     def look(self, key: int) -> object:
         """The key's progress, and who waits for more, in order."""
         raise NotImplementedError
 
-    def cancel(self, number: int) -> object:
-        raise NotImplementedError
-
-    def force(self, number: int) -> object:
-        raise NotImplementedError
-
-    def advance(self, ms: int) -> None:
-        raise NotImplementedError
-
     def close(self, _: None) -> object:
-        raise NotImplementedError
-
-    def counts(self) -> tuple[int, ...]:
-        """Watched, delayed, on the timer, known keys."""
-        raise NotImplementedError
-
-    def totals(self) -> tuple[int, ...]:
-        """Completed, expired, cancelled, errors, refused; durations of waiting and their sum."""
         raise NotImplementedError
 
 
@@ -232,39 +207,24 @@ class Run(random_runs.Run):
 
 
 @dataclass(eq=False)
-class Record:
+class Record(random_runs.Record):
     """One operation, as the naive purgatory keeps it."""
 
-    number: int
-    spec: Spec
-    state: str = "pending"
-    kept: bool = False  # it was submitted and not cancelled since
     open: list[tuple[int, int]] | None = None  # requirements that do not hold yet
     missing: int = 0  # how many of these must still come to hold
     since_ms: int = 0
-    deadline_ms: int | None = None  # while it waits on the timer
-    failed: bool = False
-    future: str = "no future"
 
 
-class NaiveRun(Run):
-    """One list of all that waits, in the order it came."""
+class NaiveRun(random_runs.NaiveRun[Record], Run):
+    """A signal goes through all that waits."""
 
     def __init__(self, program: Program) -> None:
-        super().__init__(program)
-        self._records = [Record(number, spec) for number, spec in enumerate(program.specs)]
-        self._waiting: list[Record] = []
+        super().__init__(program, Record)
         self._progress: dict[int, int] = {}
         self._idle_since_ms: dict[int, int] = {}
-        self._due: deque[Record] = deque()
-        self._running = False
         self._closed = False
-        self._totals = dict.fromkeys(("completed", "expired", "cancelled", "errors", "refused"), 0)
+        self._totals["refused"] = 0
         self._waited_ms: list[int] = []
-        self._now_ms = 0
-
-    def now_ms(self) -> int:
-        return self._now_ms
 
     def submit(self, number: int) -> object:
         spec = self._records[number].spec
@@ -300,12 +260,7 @@ class NaiveRun(Run):
             return self._end(record, "completed")
         self._waiting.append(record)
         self._note_idle_keys()
-        if spec.timeout_ms > 0:
-            record.deadline_ms = self.deadline_ms(spec.timeout_ms)
-        else:
-            self._due.append(record)
-            if not self._running:
-                self._run_due()
+        self._start_timeout(record)
         return False
 
     def _at(self, key: int, offset: int) -> bool:
@@ -366,45 +321,6 @@ class NaiveRun(Run):
         numbers = [record.number for _, record in self._places(key)]
         return self._progress.get(key), list(dict.fromkeys(numbers))
 
-    def cancel(self, number: int) -> object:
-        record = self._records[number]
-        if record.state != "pending" or not record.kept:
-            return False
-        record.kept = False
-        self._leave(record)
-        record.state = "cancelled"
-        self._totals["cancelled"] += 1
-        if record.future == "pending":
-            record.future = "cancelled"
-        return True
-
-    def force(self, number: int) -> object:
-        record = self._records[number]
-        if record.state in ("completed", "expired"):
-            return False
-        return self._end(record, "completed")
-
-    def advance(self, ms: int) -> None:
-        target_ms = self._now_ms + ms
-        while due := [
-            record
-            for record in self._waiting
-            if record.deadline_ms is not None and record.deadline_ms <= target_ms
-        ]:
-            self._now_ms = min(record.deadline_ms for record in due if record.deadline_ms)
-            for record in due:
-                if record.deadline_ms == self._now_ms:
-                    record.deadline_ms = None
-                    self._due.append(record)
-            self._run_due()
-        self._now_ms = target_ms
-
-    def _run_due(self) -> None:
-        self._running = True
-        while self._due:
-            self._end(self._due.popleft(), "expired")
-        self._running = False
-
     def close(self, _: None) -> object:
         self._closed = True
         dropped = sum([bool(self.cancel(record.number)) for record in list(self._waiting)])
@@ -425,79 +341,33 @@ class NaiveRun(Run):
     def totals(self) -> tuple[int, ...]:
         return *self._totals.values(), len(self._waited_ms), sum(self._waited_ms)
 
-    def outcome(self, number: int) -> str:
-        record = self._records[number]
-        return f"{number}:{record.state},{record.future}"
-
-    def _end(self, record: Record, state: str) -> bool:
-        self._mark(record, state)
-        self._finish(record)
-        return True
-
     def _mark(self, record: Record, state: str) -> None:
-        record.state = state
-        self._leave(record)
+        super()._mark(record, state)
         if record.kept:
-            self._totals[state] += 1
             self._waited_ms.append(self._now_ms - record.since_ms)
-
-    def _finish(self, record: Record) -> None:
-        self.completed(record.number)
-        if record.spec.raises == "on_complete":
-            self._fail(record)
-        if record.state == "expired":
-            self.expired(record.number)
-            if record.spec.raises == "on_expiration":
-                self._fail(record)
-        if record.future == "pending":
-            record.future = "error" if record.failed else str(record.state == "completed")
-
-    def _fail(self, record: Record) -> None:
-        record.failed = True
-        self._totals["errors"] += record.kept
 
     def _leave(self, record: Record) -> None:
         record.open = None
         record.missing = 0
-        record.deadline_ms = None
-        if record in self._waiting:
-            self._waiting.remove(record)
+        waited = record in self._waiting
+        super()._leave(record)
+        if waited:
             self._note_idle_keys()
-        if record in self._due:
-            self._due.remove(record)
 
 
 # The real one.
 
 
-class Real(DelayedOperation):
+class Real(RealOperation):
     """An operation of a program."""
 
-    def __init__(self, run: RealRun, number: int, spec: Spec) -> None:
-        super().__init__(spec.timeout_ms)
-        self._in = run
-        self.number = number
-        self.spec = spec
-        self.future: Future[bool] | None = None
-        self.futures = 0
+    futures = 0
 
     def try_complete(self) -> bool:
         raise AssertionError("an operation that waits for progress is never tried")
 
-    def on_complete(self) -> None:
-        self._in.completed(self.number)
-        self._maybe_raise("on_complete")
 
-    def on_expiration(self) -> None:
-        self._in.expired(self.number)
-        self._maybe_raise("on_expiration")
-
-    def _maybe_raise(self, where: str) -> None:
-        if self.spec.raises == where:
-            raise ValueError(f"{self.number} was to raise in {where}")
-
-
-class RealRun(Run):
+class RealRun(random_runs.RealRun[Real], Run):
     """Sojourn's purgatory on a clock that is moved by hand."""
 
     def __init__(self, program: Program) -> None:
@@ -514,9 +384,6 @@ class RealRun(Run):
             forget_keys_after_ms=program.forget_keys_after_ms,
         )
         self._operations = [Real(self, number, spec) for number, spec in enumerate(program.specs)]
-
-    def now_ms(self) -> int:
-        return self._clock.now_ms
 
     def submit(self, number: int) -> object:
         operation = self._operations[number]
@@ -549,48 +416,24 @@ class RealRun(Run):
         return self._purgatory.signal_many([(KEYS[key](), offset) for key, offset in signals])
 
     def cancel_key(self, key: int) -> object:
-        return _numbers(self._purgatory.cancel_for_key(KEYS[key]()))
+        return numbers(self._purgatory.cancel_for_key(KEYS[key]()))
 
     def look(self, key: int) -> object:
         purgatory = self._purgatory
-        return purgatory.progress(KEYS[key]()), _numbers(purgatory.waiting(KEYS[key]()))
-
-    def cancel(self, number: int) -> object:
-        return self._operations[number].cancel()
-
-    def force(self, number: int) -> object:
-        return self._operations[number].force_complete()
-
-    def advance(self, ms: int) -> None:
-        self._clock.advance(ms)
+        return purgatory.progress(KEYS[key]()), numbers(purgatory.waiting(KEYS[key]()))
 
     def close(self, _: None) -> object:
         return self._purgatory.close()
 
     def counts(self) -> tuple[int, ...]:
-        purgatory = self._purgatory
-        known_keys = purgatory.metrics().known_keys
-        return purgatory.watched, purgatory.delayed, len(purgatory.timer), known_keys
+        """Also: known keys."""
+        return *super().counts(), self._purgatory.metrics().known_keys
 
     def totals(self) -> tuple[int, ...]:
+        """Also: refused; durations of waiting, and their sum."""
         metrics = self._purgatory.metrics()
-        return (
-            metrics.completed,
-            metrics.expired,
-            metrics.cancelled,
-            metrics.errors,
-            metrics.refused,
-            metrics.waiting.count,
-            metrics.waiting.total_us // 1000,
-        )
-
-    def outcome(self, number: int) -> str:
-        operation = self._operations[number]
-        return f"{number}:{operation.state},{settled(operation.future)}"
-
-
-def _numbers(operations: list[DelayedOperation]) -> list[int]:
-    return [operation.number for operation in operations if isinstance(operation, Real)]
+        waiting = metrics.waiting
+        return *super().totals(), metrics.refused, waiting.count, waiting.total_us // 1000
 
 
 def first_difference(program: Program) -> str | None:

@@ -11,15 +11,13 @@ Run as a script it performs programs from a seed on the real purgatory and print
 from __future__ import annotations
 
 import random
-from collections import deque
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from sojourn import DelayedOperation, ManualClock, Purgatory, Timer
+from sojourn import ManualClock, Purgatory, Timer
 from sojourn.errors import AlreadyWaiting
 from tests.core import random_runs
-from tests.core.random_runs import SHARED, Step, difference, print_runs, settled
+from tests.core.random_runs import SHARED, RealOperation, Step, difference, numbers, print_runs
 
 KEYS = ("a", "b", "c", "d", "e")
 
@@ -124,32 +122,7 @@ class Run(random_runs.Run):
         there = sum(self._progress[key] >= spec.offset for key in set(spec.keys))
         return there >= spec.needed
 
-    # What the two purgatories do each in their own way; the names are those of the steps.
-
-    def submit(self, number: int) -> object:
-        raise NotImplementedError
-
     def signal(self, key: str) -> object:
-        raise NotImplementedError
-
-    def cancel_key(self, key: str) -> object:
-        raise NotImplementedError
-
-    def cancel(self, number: int) -> object:
-        raise NotImplementedError
-
-    def force(self, number: int) -> object:
-        raise NotImplementedError
-
-    def advance(self, ms: int) -> object:
-        raise NotImplementedError
-
-    def counts(self) -> tuple[int, int, int]:
-        """Watched, delayed, waiting on the timer."""
-        raise NotImplementedError
-
-    def totals(self) -> tuple[int, int, int, int]:
-        """Completed, expired, cancelled, errors."""
         raise NotImplementedError
 
 
@@ -157,47 +130,18 @@ class Run(random_runs.Run):
 
 
 @dataclass(eq=False)
-class Record:
+class Record(random_runs.Record):
     """One operation, as the naive purgatory keeps it."""
 
-    number: int
-    spec: Spec
-    state: str = "pending"
-    kept: bool = False  # it was submitted and not cancelled since
     watched: bool = False
     delayed: bool = False
-    deadline_ms: int | None = None  # while it waits on the timer
-    failed: bool = False
-    future: str = "no future"
 
 
-@dataclass(eq=False)
-class Totals:
-    completed: int = 0
-    expired: int = 0
-    cancelled: int = 0
-    errors: int = 0
-
-
-@dataclass(eq=False)
-class Ready:
-    queue: deque[Record] = field(default_factory=deque)
-    running: bool = False
-
-
-class NaiveRun(Run):
-    """One list of all that waits, in the order it came."""
+class NaiveRun(random_runs.NaiveRun[Record], Run):
+    """An operation waits on its keys, and is tried with every signal on one of them."""
 
     def __init__(self, program: Program) -> None:
-        super().__init__(program)
-        self._records = [Record(number, spec) for number, spec in enumerate(program.specs)]
-        self._waiting: list[Record] = []
-        self._ready = Ready()
-        self._totals = Totals()
-        self._now_ms = 0
-
-    def now_ms(self) -> int:
-        return self._now_ms
+        super().__init__(program, Record)
 
     def submit(self, number: int) -> object:
         record = self._records[number]
@@ -217,12 +161,7 @@ class NaiveRun(Run):
             completed = self._try(record)
         if record.state == "pending" and record.kept:
             record.delayed = True
-            if record.spec.timeout_ms > 0:
-                record.deadline_ms = self.deadline_ms(record.spec.timeout_ms)
-            else:
-                self._ready.queue.append(record)
-                if not self._ready.running:
-                    self._run_ready()
+            self._start_timeout(record)
         return "future" if record.spec.with_future else completed
 
     def signal(self, key: str) -> object:
@@ -233,51 +172,15 @@ class NaiveRun(Run):
         found = [record for record in self._waiting if key in record.spec.keys]
         return [record.number for record in found if self.cancel(record.number)]
 
-    def cancel(self, number: int) -> object:
-        record = self._records[number]
-        if record.state != "pending" or not record.kept:
-            return False
-        record.state = "cancelled"
-        record.kept = False
-        self._leave(record)
-        self._totals.cancelled += 1
-        if record.future == "pending":
-            record.future = "cancelled"
-        return True
-
-    def force(self, number: int) -> object:
-        return self._end(self._records[number], "completed")
-
-    def advance(self, ms: int) -> object:
-        target_ms = self._now_ms + ms
-        while due := [
-            record
-            for record in self._waiting
-            if record.deadline_ms is not None and record.deadline_ms <= target_ms
-        ]:
-            self._now_ms = min(record.deadline_ms for record in due if record.deadline_ms)
-            for record in due:
-                if record.deadline_ms == self._now_ms:
-                    record.deadline_ms = None
-                    self._ready.queue.append(record)
-            self._run_ready()
-        self._now_ms = target_ms
-        return None
-
-    def counts(self) -> tuple[int, int, int]:
+    def counts(self) -> tuple[int, ...]:
         return (
             sum(len(set(record.spec.keys)) for record in self._waiting),
             sum(record.delayed for record in self._waiting),
             sum(record.deadline_ms is not None for record in self._waiting),
         )
 
-    def totals(self) -> tuple[int, int, int, int]:
-        totals = self._totals
-        return totals.completed, totals.expired, totals.cancelled, totals.errors
-
-    def outcome(self, number: int) -> str:
-        record = self._records[number]
-        return f"{number}:{record.state},{record.future}"
+    def totals(self) -> tuple[int, ...]:
+        return tuple(self._totals.values())
 
     def _try(self, record: Record) -> bool:
         if record.state != "pending" or not self.holds(record.number):
@@ -286,77 +189,27 @@ class NaiveRun(Run):
             self._fail(record)
         return self._end(record, "completed")
 
-    def _end(self, record: Record, state: str) -> bool:
-        again = record.state == "cancelled" and state == "completed"
-        if record.state != "pending" and not again:
-            return False
-        record.state = state
-        self._leave(record)
-        if record.kept:
-            setattr(self._totals, state, getattr(self._totals, state) + 1)
-        self.completed(record.number)
-        if record.spec.raises == "on_complete":
-            self._fail(record)
-        if state == "expired":
-            self.expired(record.number)
-            if record.spec.raises == "on_expiration":
-                self._fail(record)
-        if record.future == "pending":
-            record.future = "error" if record.failed else str(state == "completed")
-        return True
-
-    def _fail(self, record: Record) -> None:
-        record.failed = True
-        self._totals.errors += record.kept
-
     def _leave(self, record: Record) -> None:
         record.watched = record.delayed = False
-        record.deadline_ms = None
-        if record in self._waiting:
-            self._waiting.remove(record)
-        if record in self._ready.queue:
-            self._ready.queue.remove(record)
-
-    def _run_ready(self) -> None:
-        self._ready.running = True
-        while self._ready.queue:
-            self._end(self._ready.queue.popleft(), "expired")
-        self._ready.running = False
+        super()._leave(record)
 
 
 # The real one.
 
 
-class Real(DelayedOperation):
+class Real(RealOperation):
     """An operation of a program."""
 
-    def __init__(self, run: RealRun, number: int, spec: Spec) -> None:
-        super().__init__(spec.timeout_ms)
-        self._in = run
-        self.number = number
-        self.spec = spec
-        self.future: Future[bool] | None = None
+    _in: Run
 
     def try_complete(self) -> bool:
         if not self._in.holds(self.number):
             return False
-        self._maybe_raise("try_complete")
+        self.maybe_raise("try_complete")
         return self.spec.just_true or self.force_complete()
 
-    def on_complete(self) -> None:
-        self._in.completed(self.number)
-        self._maybe_raise("on_complete")
 
-    def on_expiration(self) -> None:
-        self._in.expired(self.number)
-        self._maybe_raise("on_expiration")
-
-    def _maybe_raise(self, where: str) -> None:
-        if self.spec.raises == where:
-            raise ValueError(f"{self.number} was to raise in {where}")
-
-
-class RealRun(Run):
+class RealRun(random_runs.RealRun[Real], Run):
     """Sojourn's purgatory on a clock that is moved by hand."""
 
     def __init__(self, program: Program) -> None:
@@ -364,9 +217,6 @@ class RealRun(Run):
         self._clock = ManualClock()
         self._purgatory = Purgatory(timer=Timer(self._clock, tick_ms=program.tick_ms))
         self._operations = [Real(self, number, spec) for number, spec in enumerate(program.specs)]
-
-    def now_ms(self) -> int:
-        return self._clock.now_ms
 
     def submit(self, number: int) -> object:
         operation = self._operations[number]
@@ -382,30 +232,7 @@ class RealRun(Run):
         return self._purgatory.check_and_complete(key)
 
     def cancel_key(self, key: str) -> object:
-        operations = self._purgatory.cancel_for_key(key)
-        return [operation.number for operation in operations if isinstance(operation, Real)]
-
-    def cancel(self, number: int) -> object:
-        return self._operations[number].cancel()
-
-    def force(self, number: int) -> object:
-        return self._operations[number].force_complete()
-
-    def advance(self, ms: int) -> object:
-        self._clock.advance(ms)
-        return None
-
-    def counts(self) -> tuple[int, int, int]:
-        return self._purgatory.watched, self._purgatory.delayed, len(self._purgatory.timer)
-
-    def totals(self) -> tuple[int, int, int, int]:
-        metrics = self._purgatory.metrics()
-        return metrics.completed, metrics.expired, metrics.cancelled, metrics.errors
-
-    def outcome(self, number: int) -> str:
-        operation = self._operations[number]
-        state = repr(operation).rstrip(">").split()[-1]
-        return f"{number}:{state},{settled(operation.future)}"
+        return numbers(self._purgatory.cancel_for_key(key))
 
 
 def first_difference(program: Program) -> str | None:

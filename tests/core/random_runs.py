@@ -17,13 +17,17 @@ import logging
 import os
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
+from sojourn import DelayedOperation, ManualClock, Purgatory
 from tests.checkout import ROOT
 
 SHARED, UNIQUE, FREE = "shared", "unique", "free"
+STEPS = 250  # of a program, unless it is a small one
 
 Step = tuple[str, Any]
 
@@ -33,6 +37,10 @@ class Spec(Protocol):
 
     @property
     def timeout_ms(self) -> int: ...
+    @property
+    def raises(self) -> str: ...  # the callback that does, or nothing
+    @property
+    def with_future(self) -> bool: ...
     @property
     def reactions(self) -> tuple[Step, ...]: ...
 
@@ -100,17 +108,223 @@ class Run:
     def perform(self, step: Step) -> None:
         raise NotImplementedError
 
+    # What the naive and the real one do each in their own way; some names are those of steps.
+
+    def submit(self, number: int) -> object:
+        raise NotImplementedError
+
+    def cancel(self, number: int) -> object:
+        raise NotImplementedError
+
+    def force(self, number: int) -> object:
+        raise NotImplementedError
+
+    def cancel_key(self, key: Any) -> object:
+        raise NotImplementedError
+
+    def advance(self, ms: int) -> object:
+        raise NotImplementedError
+
     def now_ms(self) -> int:
         raise NotImplementedError
 
     def counts(self) -> tuple[int, ...]:
+        """Watched, delayed, waiting on the timer."""
         raise NotImplementedError
 
     def totals(self) -> tuple[int, ...]:
+        """Completed, expired, cancelled, errors."""
         raise NotImplementedError
 
     def outcome(self, number: int) -> str:
         raise NotImplementedError
+
+
+# The naive one.
+
+
+@dataclass(eq=False)
+class Record:
+    """One operation, as a naive purgatory keeps it."""
+
+    number: int
+    spec: Any
+    state: str = "pending"
+    kept: bool = False  # it was submitted and not cancelled since
+    deadline_ms: int | None = None  # while it waits on the timer
+    failed: bool = False
+    future: str = "no future"
+
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+class NaiveRun(Run, Generic[AnyRecord]):
+    """One list of all that waits, in the order it came. How it is waited for, subclasses say."""
+
+    def __init__(self, program: Program, kind: Callable[[int, Any], AnyRecord]) -> None:
+        super().__init__(program)
+        self._records = [kind(number, spec) for number, spec in enumerate(program.specs)]
+        self._waiting: list[AnyRecord] = []
+        self._due: deque[AnyRecord] = deque()
+        self._running = False
+        self._totals = dict.fromkeys(("completed", "expired", "cancelled", "errors"), 0)
+        self._now_ms = 0
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def cancel(self, number: int) -> object:
+        record = self._records[number]
+        if record.state != "pending" or not record.kept:
+            return False
+        record.state = "cancelled"
+        record.kept = False
+        self._leave(record)
+        self._totals["cancelled"] += 1
+        if record.future == "pending":
+            record.future = "cancelled"
+        return True
+
+    def force(self, number: int) -> object:
+        return self._end(self._records[number], "completed")
+
+    def advance(self, ms: int) -> object:
+        target_ms = self._now_ms + ms
+        while due := [
+            record
+            for record in self._waiting
+            if record.deadline_ms is not None and record.deadline_ms <= target_ms
+        ]:
+            self._now_ms = min(record.deadline_ms for record in due if record.deadline_ms)
+            for record in due:
+                if record.deadline_ms == self._now_ms:
+                    record.deadline_ms = None
+                    self._due.append(record)
+            self._run_due()
+        self._now_ms = target_ms
+        return None
+
+    def outcome(self, number: int) -> str:
+        record = self._records[number]
+        return f"{number}:{record.state},{record.future}"
+
+    def _start_timeout(self, record: AnyRecord) -> None:
+        if record.spec.timeout_ms > 0:
+            record.deadline_ms = self.deadline_ms(record.spec.timeout_ms)
+        else:
+            self._due.append(record)
+            if not self._running:
+                self._run_due()
+
+    def _run_due(self) -> None:
+        self._running = True
+        while self._due:
+            self._end(self._due.popleft(), "expired")
+        self._running = False
+
+    def _end(self, record: AnyRecord, state: str) -> bool:
+        if record.state in ("completed", "expired"):
+            return False
+        self._mark(record, state)
+        self._finish(record)
+        return True
+
+    def _mark(self, record: AnyRecord, state: str) -> None:
+        """It has ended, and is counted; no callback has run."""
+        record.state = state
+        self._leave(record)
+        if record.kept:
+            self._totals[state] += 1
+
+    def _finish(self, record: AnyRecord) -> None:
+        """Run the callbacks of what has ended, then settle its future."""
+        self.completed(record.number)
+        if record.spec.raises == "on_complete":
+            self._fail(record)
+        if record.state == "expired":
+            self.expired(record.number)
+            if record.spec.raises == "on_expiration":
+                self._fail(record)
+        if record.future == "pending":
+            record.future = "error" if record.failed else str(record.state == "completed")
+
+    def _fail(self, record: AnyRecord) -> None:
+        record.failed = True
+        self._totals["errors"] += record.kept
+
+    def _leave(self, record: AnyRecord) -> None:
+        record.deadline_ms = None
+        if record in self._waiting:
+            self._waiting.remove(record)
+        if record in self._due:
+            self._due.remove(record)
+
+
+# The real one.
+
+
+class RealOperation(DelayedOperation):
+    """An operation of a program. How it is tried, subclasses say."""
+
+    def __init__(self, run: Run, number: int, spec: Any) -> None:
+        super().__init__(spec.timeout_ms)
+        self._in = run
+        self.number = number
+        self.spec = spec
+        self.future: Future[bool] | None = None
+
+    def on_complete(self) -> None:
+        self._in.completed(self.number)
+        self.maybe_raise("on_complete")
+
+    def on_expiration(self) -> None:
+        self._in.expired(self.number)
+        self.maybe_raise("on_expiration")
+
+    def maybe_raise(self, where: str) -> None:
+        if self.spec.raises == where:
+            raise ValueError(f"{self.number} was to raise in {where}")
+
+
+AnyOperation = TypeVar("AnyOperation", bound=RealOperation)
+
+
+class RealRun(Run, Generic[AnyOperation]):
+    """Sojourn's purgatory on a clock that is moved by hand."""
+
+    _clock: ManualClock
+    _purgatory: Purgatory
+    _operations: list[AnyOperation]
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms
+
+    def cancel(self, number: int) -> object:
+        return self._operations[number].cancel()
+
+    def force(self, number: int) -> object:
+        return self._operations[number].force_complete()
+
+    def advance(self, ms: int) -> object:
+        self._clock.advance(ms)
+        return None
+
+    def counts(self) -> tuple[int, ...]:
+        return self._purgatory.watched, self._purgatory.delayed, len(self._purgatory.timer)
+
+    def totals(self) -> tuple[int, ...]:
+        metrics = self._purgatory.metrics()
+        return metrics.completed, metrics.expired, metrics.cancelled, metrics.errors
+
+    def outcome(self, number: int) -> str:
+        operation = self._operations[number]
+        return f"{number}:{operation.state},{settled(operation.future)}"
+
+
+def numbers(operations: list[DelayedOperation]) -> list[int]:
+    """The numbers of a program's operations."""
+    return [operation.number for operation in operations if isinstance(operation, RealOperation)]
 
 
 def settled(future: Future[bool] | None) -> str:

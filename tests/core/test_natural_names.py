@@ -54,7 +54,7 @@ LIKELY = """
 def names_in_the_sources() -> Iterator[str]:
     """Every attribute that the modules of tasks and operations have or use."""
     folder = Path(sojourn.__file__).parent / "core"
-    for module in ("task", "lock", "operation", "futures", "timer", "purgatory"):
+    for module in ("task", "lock", "operation", "futures", "timer", "residents", "purgatory"):
         for node in ast.walk(ast.parse((folder / f"{module}.py").read_text("utf-8"))):
             if isinstance(node, ast.Attribute):
                 yield node.attr

@@ -1,4 +1,4 @@
-"""Random programs: the purgatory against a naive one, and its two builds against each other."""
+"""Random programs of operations that watch keys: every ending comes up, and small ones shrink."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import sojourn
-from tests.core import naive_purgatory
 from tests.core.naive_purgatory import (
     KEYS,
     Program,
@@ -16,30 +14,10 @@ from tests.core.naive_purgatory import (
     first_difference,
     random_program,
 )
-from tests.core.random_runs import FREE, SHARED, UNIQUE, Step, printed
-from tests.seeds import seed
-
-STEPS = 250
-
+from tests.core.random_runs import SHARED, STEPS, UNIQUE, Step
 
 # Programs raise on purpose, thousands of times; other tests look at the log.
 pytestmark = pytest.mark.usefixtures("quiet_log")
-
-
-def _compare(programs: int, steps: int) -> None:
-    for number in range(seed(), seed() + programs):
-        for kind in (SHARED, UNIQUE):
-            difference = first_difference(random_program(number, kind, steps))
-            assert difference is None, f"program {number}, {kind}\n{difference}"
-
-
-def test_fifty_thousand_random_steps_go_as_in_the_naive_purgatory() -> None:
-    _compare(programs=100, steps=STEPS)
-
-
-@pytest.mark.nightly
-def test_two_million_random_steps_go_as_in_the_naive_purgatory() -> None:
-    _compare(programs=4000, steps=STEPS)
 
 
 def test_random_programs_come_to_every_ending() -> None:
@@ -105,23 +83,3 @@ def _programs(draw: st.DrawFn) -> Program:
 def test_small_random_programs_go_as_in_the_naive_purgatory(program: Program) -> None:
     difference = first_difference(program)
     assert difference is None, difference
-
-
-# One build against the other.
-
-
-def test_the_compiled_build_does_what_the_interpreted_one_does() -> None:
-    if not sojourn.compiled:
-        pytest.skip("not compiled here, or SOJOURN_PURE is set: the compiled run compares the two")
-    compiled, interpreted = (
-        printed(naive_purgatory.__name__, seed(), 60, STEPS, pure=pure) for pure in (False, True)
-    )
-    assert len(compiled.splitlines()) > 60 * STEPS
-    assert compiled == interpreted
-
-
-def test_the_same_program_goes_the_same_way_twice() -> None:
-    """Also where deadlines coincide: the order within a tick depends on nothing but the program."""
-    for number in range(10):
-        program = random_program(number, FREE, STEPS)
-        assert RealRun(program).whole() == RealRun(program).whole()

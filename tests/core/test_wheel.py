@@ -303,7 +303,7 @@ def test_programs_at_the_ends_of_all_time_do_what_the_naive_wheel_does(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -19,7 +19,7 @@ from sojourn.core.purgatory import as_list
 from sojourn.errors import WrongThread, WrongType
 
 if TYPE_CHECKING:
-    from sojourn.core.purgatory import PurgatoryMetrics
+    from sojourn.core.residents import PurgatoryMetrics
 
 Value = TypeVar("Value")
 _ALL: Any = object()  # in place of a key

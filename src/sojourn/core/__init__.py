@@ -8,8 +8,8 @@ from sojourn.core.futures import DelayedFuture as DelayedFuture  # waits for sev
 from sojourn.core.histogram import HistogramSnapshot as HistogramSnapshot  # durations, counted
 from sojourn.core.operation import DelayedOperation as DelayedOperation  # something that waits
 from sojourn.core.purgatory import Purgatory as Purgatory  # where operations wait
-from sojourn.core.purgatory import PurgatoryMetrics as PurgatoryMetrics  # what it counted
 from sojourn.core.reaper import prompt_switching as prompt_switching  # less late, busy threads
+from sojourn.core.residents import PurgatoryMetrics as PurgatoryMetrics  # what it counted
 from sojourn.core.task import TimerTask as TimerTask  # something to run after a delay
 from sojourn.core.timer import Timer as Timer  # runs tasks after their delay
 from sojourn.core.wheel import BucketSnapshot as BucketSnapshot  # what waits in one of its buckets

@@ -76,6 +76,18 @@ class Lock(Protocol):
     def release(self) -> Any: ...
 
 
+class AnyFuture(Protocol):
+    """What is asked of a future: `concurrent.futures.Future` and `asyncio.Future` both will do."""
+
+    def done(self) -> bool: ...
+
+    def cancel(self) -> bool: ...
+
+    def set_result(self, result: bool, /) -> None: ...
+
+    def set_exception(self, exception: Any, /) -> None: ...
+
+
 class Keeper:
     """Whoever keeps operations waiting and is told when one ends: the purgatory."""
 

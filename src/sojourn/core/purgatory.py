@@ -20,11 +20,9 @@ or it waits for progress, and there is nothing to call:
 
     signal("a", 12)                 completes what that satisfies, and looks at nothing else
 
-Who watches what is in watchers.py, who waits for how much progress in progress.py.
-
-No lock is taken here. What changes circles, trees and counts is an atomic step (guard.py): it
-calls no user code and makes no object that the garbage collector counts. What may call user
-code, the look-up of a key, happens between such steps (keys.py).
+Who is inside, on which keys, and for how long is in residents.py, which changes in atomic steps.
+Here is what comes before, between and after them: checks, your callbacks and the look-up of keys,
+which may call code of yours (keys.py). No lock is taken here.
 """
 
 from __future__ import annotations
@@ -37,110 +35,59 @@ except ImportError:  # pragma: no cover - depends on what is installed
 import weakref
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sojourn._log import log, shown
 from sojourn.core.alike import already_initialised, not_copied, not_initialised, start_out
 from sojourn.core.guard import GUARD
-from sojourn.errors import AlreadyWaiting, Cancelled, Closed, Full, WrongType
+from sojourn.errors import AlreadyWaiting, Cancelled, Closed, WrongType
 
 if cython.compiled:
-    from cython.cimports.sojourn.core.collector import PyObject_GC_Track, PyObject_GC_UnTrack
     from cython.cimports.sojourn.core.histogram import Histogram
     from cython.cimports.sojourn.core.keys import as_key, checked_keys
     from cython.cimports.sojourn.core.millis import LIMIT_MS
-    from cython.cimports.sojourn.core.operation import (
-        CANCELLED,
-        COMPLETED,
-        EXPIRED,
-        PENDING,
-        DelayedOperation,
-        Keeper,
-        new_keeping,
-    )
-    from cython.cimports.sojourn.core.places import at_address
+    from cython.cimports.sojourn.core.operation import CANCELLED, DelayedOperation, new_keeping
     from cython.cimports.sojourn.core.progress import (
         Progress,
-        ProgressKey,
         checked_needed,
         checked_offset,
         checked_requires,
     )
-    from cython.cimports.sojourn.core.task import unlink, waits_already
+    from cython.cimports.sojourn.core.residents import AGAIN, AT_ONCE, ENDED, Residents
     from cython.cimports.sojourn.core.timer import Timer
-    from cython.cimports.sojourn.core.watchers import WatchedKey, Watchers
+    from cython.cimports.sojourn.core.watchers import Watchers
     from cython.cimports.sojourn.core.wheel import WAITING
 else:
     from sojourn.core.histogram import Histogram
     from sojourn.core.keys import as_key, checked_keys
     from sojourn.core.millis import LIMIT_MS
-    from sojourn.core.operation import (
-        CANCELLED,
-        COMPLETED,
-        EXPIRED,
-        PENDING,
-        DelayedOperation,
-        Keeper,
-        new_keeping,
-    )
-    from sojourn.core.places import at_address
+    from sojourn.core.operation import CANCELLED, DelayedOperation, new_keeping
     from sojourn.core.progress import (
         Progress,
-        ProgressKey,
         checked_needed,
         checked_offset,
         checked_requires,
     )
-    from sojourn.core.task import unlink, waits_already
+    from sojourn.core.residents import AGAIN, AT_ONCE, ENDED, Residents
     from sojourn.core.timer import Timer
-    from sojourn.core.watchers import WatchedKey, Watchers
+    from sojourn.core.watchers import Watchers
     from sojourn.core.wheel import WAITING
 
 from sojourn.core.audit import Auditor
 from sojourn.core.millis import checked_count
+from sojourn.core.residents import PurgatoryMetrics
 from sojourn.core.waits import Wait
 
 if TYPE_CHECKING:
     from sojourn.core.clock import Clock
-    from sojourn.core.histogram import HistogramSnapshot
+    from sojourn.core.operation import AnyFuture
 
 Value = TypeVar("Value")
 _ALL: Any = object()  # in place of a key
 _MOST = 2**62
 
 
-class AnyFuture(Protocol):
-    """What is asked of a future: `concurrent.futures.Future` and `asyncio.Future` both will do."""
-
-    def done(self) -> bool: ...
-
-    def cancel(self) -> bool: ...
-
-    def set_result(self, result: bool, /) -> None: ...
-
-    def set_exception(self, exception: Any, /) -> None: ...
-
-
-@dataclass(frozen=True)
-class PurgatoryMetrics:
-    """A purgatory's counts at one moment."""
-
-    watched: int  #: places in all watch lists, and requirements that do not hold yet
-    delayed: int  #: operations with a running timeout
-    completed: int
-    expired: int
-    cancelled: int
-    errors: int  #: callbacks that raised
-    lateness: HistogramSnapshot
-    waiting: HistogramSnapshot
-    refused: int = 0  #: submissions refused because `max_waiting` operations waited
-    missed_signals: int = 0  #: completed by the audit: the condition held, nobody had signalled
-    expired_holding: int = 0  #: expired although the condition held (known with an audit only)
-    known_keys: int = 0  #: keys whose progress is kept
-
-
-class Purgatory(Keeper):
+class Purgatory(Residents):
     """Operations waiting, each for news of its keys or for their progress.
 
     `timer` may be shared between purgatories; without one the purgatory makes its own, on
@@ -152,47 +99,9 @@ class Purgatory(Keeper):
     callbacks.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_sj_auditor",
-        "_sj_cancelled",
-        "_sj_checks",
-        "_sj_closed",
-        "_sj_completed",
-        "_sj_delayed",
-        "_sj_errors",
-        "_sj_expired",
-        "_sj_expired_holding",
-        "_sj_forget_after_us",
-        "_sj_inside",
-        "_sj_keeping",
-        "_sj_lateness",
-        "_sj_max_waiting",
-        "_sj_missed",
-        "_sj_next_sample",
-        "_sj_owns_timer",
-        "_sj_progress",
-        "_sj_refused",
-        "_sj_waiting",
-        "_sj_watchers",
-        "name",
-        "timer",
-    )
+    __slots__ = ("_sj_auditor", "_sj_owns_timer")
 
     _sj_auditor: Any
-    _sj_cancelled: int
-    _sj_checks: int
-    _sj_closed: bool
-    _sj_completed: int
-    _sj_delayed: int
-    _sj_errors: int
-    _sj_expired: int
-    _sj_expired_holding: int
-    _sj_inside: int  # operations admitted and not ended
-    _sj_keeping: Any
-    _sj_missed: int
-    _sj_next_sample: int
-    _sj_refused: int
 
     def __init__(
         self,
@@ -515,28 +424,6 @@ class Purgatory(Keeper):
             else:
                 self._sj_drop_all()
 
-    def __dealloc__(self) -> None:
-        if self._sj_keeping is not None:
-            self._sj_keeping.keeper = cython.NULL
-
-    # What operations tell their keeper.
-
-    def _sj_on_end(self, operation: DelayedOperation) -> None:
-        self._sj_remove(operation, self.timer._sj_now_us())
-        self._sj_bury()
-
-    def _sj_on_error(self, operation: DelayedOperation) -> None:
-        self._sj_count_error()
-
-    def _sj_cancel(self, operation: DelayedOperation, why: BaseException | None) -> bool:
-        # The time is for keys that become idle, where those are forgotten.
-        now_us = self.timer._sj_now_us() if self._sj_forget_after_us >= 0 else 0
-        if not self._sj_disown(operation, now_us):
-            return False
-        self._sj_bury()
-        operation._sj_on_cancel(why)
-        return True
-
     def _sj_before_expiry(self, operation: DelayedOperation) -> None:
         if self._sj_auditor is None or operation._sj_missing or not operation._sj_armed:
             return
@@ -632,7 +519,7 @@ class Purgatory(Keeper):
         """
         if operation._sj_error is not None and operation._sj_state == CANCELLED:
             operation._sj_error = None
-        placed = _AGAIN
+        placed = AGAIN
         asked = 0
         try:
             while True:
@@ -645,7 +532,7 @@ class Purgatory(Keeper):
                 placed = self._sj_settle_in(
                     operation, asked, len(requires), needed, future, now_us, expiration_ms
                 )
-                if placed != _AGAIN:
+                if placed != AGAIN:
                     break
                 self._sj_withdraw(asked)
                 asked = 0
@@ -653,9 +540,9 @@ class Purgatory(Keeper):
             if placed < 0:  # it does not wait
                 self._sj_withdraw(asked)
                 self._sj_bury()
-        if placed == _ENDED:
+        if placed == ENDED:
             return _ended_before(operation, future)
-        if placed == _AT_ONCE:
+        if placed == AT_ONCE:
             interrupt = operation._sj_finish()
             if interrupt is not None:
                 raise interrupt
@@ -753,226 +640,6 @@ class Purgatory(Keeper):
             self._sj_forget(_MOST)
             self._sj_bury()
 
-    def _sj_bury(self) -> None:
-        """Drop the keys that went, which may run code of the user's: so outside any step."""
-        if self._sj_watchers.graves:
-            self._sj_watchers.graves = []
-        if self._sj_progress.graves:
-            self._sj_progress.graves = []
-
-    # The atomic steps.
-
-    def _sj_admit(self, operation: DelayedOperation, future: AnyFuture | None) -> int:
-        return self._sj_take_in(operation, future)
-
-    def _sj_join(self, operation: DelayedOperation, stay: int, entry: WatchedKey) -> bool:
-        """Put the operation into the key's circle; False to look the key up again.
-
-        An operation that has ended by now does not join.
-        """
-        if operation._sj_stay != stay or operation._sj_state != PENDING:
-            self._sj_watchers.remove_unused(entry)
-            return True
-        if not self._sj_watchers.has_room(1):
-            return False
-        return self._sj_watchers.join(entry, operation)
-
-    def _sj_gather(
-        self, watched: WatchedKey | None, entry: ProgressKey | None, operations: list[Any]
-    ) -> bool:
-        """List the operations of a circle or tree; False if the circle has gone meanwhile."""
-        if watched is not None and not self._sj_watchers.gather(watched, operations):
-            return False
-        if entry is not None:
-            self._sj_progress.gather(entry, operations)
-        return True
-
-    def _sj_arm(
-        self, operation: DelayedOperation, stay: int, now_us: int, expiration_ms: int
-    ) -> int:
-        """Start the operation's timeout; -1 if it has ended."""
-        if operation._sj_stay != stay or operation._sj_state != PENDING:
-            return -1
-        if self._sj_closed:
-            raise Closed(f"purgatory {self.name!r} was closed as the operation came in")
-        return self._sj_start(operation, now_us, expiration_ms)
-
-    def _sj_settle_in(
-        self,
-        operation: DelayedOperation,
-        asked: int,
-        count: int,
-        needed: int,
-        future: AnyFuture | None,
-        now_us: int,
-        expiration_ms: int,
-    ) -> int:
-        """Admit the operation, and complete it or let it wait for progress, all at once."""
-        holding = self._sj_progress.count_holding(asked)
-        if holding < 0 or not self._sj_progress.has_room(count):
-            return _AGAIN
-        if not self._sj_take_in(operation, future):
-            return _ENDED
-        if holding >= needed:
-            operation._sj_state = COMPLETED
-            self._sj_inside -= 1
-            self._sj_completed += 1
-            self._sj_waiting.record_us(0)
-            return _AT_ONCE
-        placed = -1
-        try:
-            placed = self._sj_start(operation, now_us, expiration_ms)
-        finally:
-            if (  # its timer is closed
-                placed < 0
-                and operation._sj_keeping is self._sj_keeping
-                and operation._sj_state == PENDING
-            ):
-                operation._sj_state = CANCELLED
-                operation._sj_keeping = None
-                operation._sj_future = None
-                self._sj_inside -= 1
-        operation._sj_missing = needed - holding
-        self._sj_progress.join(operation, asked)
-        return placed
-
-    def _sj_withdraw(self, asked: int) -> None:
-        self._sj_progress.withdraw(asked)
-
-    def _sj_advance(self, entry: ProgressKey, offset: int, now_us: int) -> int:
-        """Move a key's progress up; the chain of what ended, -1 to look the key up again."""
-        ended = self._sj_progress.advance(entry, offset, now_us)
-        place = ended
-        while place > 0:
-            self._sj_completed += 1
-            self._sj_inside -= 1
-            self._sj_disarm(
-                cython.cast(DelayedOperation, at_address(self._sj_progress.holders[place]))
-            )
-            place = self._sj_progress.siblings[place]
-        return ended
-
-    def _sj_take_ended(self, ended: int, now_us: int) -> DelayedOperation:
-        """Take the first of the chain, which has waited until now."""
-        operation = self._sj_progress.pop(ended)
-        self._sj_waiting.record_us(now_us - operation._sj_started_us)
-        return operation
-
-    def _sj_disown(self, operation: DelayedOperation, now_us: int) -> bool:
-        """Be the one who cancels the operation; False if it has ended or is not ours."""
-        if operation._sj_state != PENDING or operation._sj_keeping is not self._sj_keeping:
-            return False
-        operation._sj_state = CANCELLED
-        operation._sj_keeping = None
-        operation._sj_stay += 1
-        if operation._sj_list is not None:
-            unlink(operation)
-        self._sj_cancelled += 1
-        self._sj_inside -= 1
-        self._sj_leave(operation, now_us)
-        return True
-
-    def _sj_remove(self, operation: DelayedOperation, now_us: int) -> None:
-        """Count how the operation ended, and how long it waited; it leaves every key."""
-        self._sj_inside -= 1
-        if operation._sj_state == EXPIRED:
-            self._sj_expired += 1
-            self._sj_lateness.record_us(now_us - operation._sj_expiration_ms * 1000)
-            if operation._sj_probed == 3:
-                self._sj_expired_holding += 1
-        else:
-            self._sj_completed += 1
-        operation._sj_probed = 0
-        self._sj_waiting.record_us(now_us - operation._sj_started_us if operation._sj_armed else 0)
-        self._sj_leave(operation, now_us)
-
-    def _sj_forget(self, before_us: int) -> None:
-        self._sj_progress.forget(before_us)
-
-    def _sj_take_sample(self, count: int, operations: list[Any]) -> None:
-        self._sj_next_sample = self._sj_watchers.sample(self._sj_next_sample, count, operations)
-
-    def _sj_keys_of(self, operation: DelayedOperation, keys: list[Any]) -> None:
-        if operation._sj_keeping is self._sj_keeping and not operation._sj_missing:
-            self._sj_watchers.keys_of(operation, keys)
-
-    def _sj_count_error(self) -> None:
-        self._sj_errors += 1
-
-    def _sj_count_check(self) -> None:
-        self._sj_checks += 1
-
-    def _sj_count_missed(self) -> None:
-        self._sj_missed += 1
-
-    # The raw steps.
-
-    def _sj_take_in(self, operation: DelayedOperation, future: AnyFuture | None) -> int:
-        """Make the operation ours; return the number of its stay, 0 if it has ended already."""
-        if self._sj_closed:
-            raise Closed(f"purgatory {self.name!r} is closed; make a new one")
-        if operation._sj_run is None:
-            raise not_initialised(operation)
-        if operation._sj_state == COMPLETED or operation._sj_state == EXPIRED:
-            return 0
-        if operation._sj_state == PENDING and (
-            operation._sj_keeping is not None or operation._sj_list is not None
-        ):
-            raise waits_already(operation)
-        if self._sj_inside >= self._sj_max_waiting:
-            self._sj_refused += 1
-            raise Full(
-                f"{self._sj_inside} operations wait in purgatory {self.name!r}, which is its "
-                "max_waiting; try later"
-            )
-        operation._sj_state = PENDING
-        operation._sj_keeping = self._sj_keeping
-        operation._sj_future = future
-        operation._sj_stay += 1
-        self._sj_inside += 1
-        return operation._sj_stay
-
-    def _sj_start(self, operation: DelayedOperation, now_us: int, expiration_ms: int) -> int:
-        """Put the operation on the timer."""
-        placed = self.timer._sj_link(operation, expiration_ms, operation._sj_delay_ms <= 0)
-        operation._sj_started_us = now_us
-        operation._sj_armed = True
-        if cython.compiled:  # we hold it now, so there is nothing for the collector to find out
-            PyObject_GC_UnTrack(operation)
-        if self._sj_delayed == 0:
-            self.timer._sj_tenants.append(self)
-        self._sj_delayed += 1
-        return placed
-
-    def _sj_leave(self, operation: DelayedOperation, now_us: int) -> None:
-        """Leave every circle and tree, and the count of those with a timeout."""
-        if operation._sj_missing:
-            self._sj_progress.leave(operation, 0, now_us)
-        elif operation._sj_places:
-            self._sj_watchers.leave(operation)
-        self._sj_disarm(operation)
-
-    def _sj_disarm(self, operation: DelayedOperation) -> None:
-        """Leave the count of those with a timeout; the caller holds the operation and us."""
-        if operation._sj_armed:
-            operation._sj_armed = False
-            if cython.compiled:
-                PyObject_GC_Track(operation)
-            self._sj_delayed -= 1
-            if self._sj_delayed == 0:
-                tenants = self.timer._sj_tenants
-                for n in range(len(tenants)):
-                    if tenants[n] is self:
-                        del tenants[n]
-                        break
-
-
-if not cython.compiled:  # which has them as constants of C, in the .pxd
-    # What became of an operation that was to wait for progress, besides its place on the timer.
-    _AGAIN = -2  # nothing yet: a key went, or room is short
-    _ENDED = -3  # it had ended before
-    _AT_ONCE = -4  # it is completed
-
 
 class _Cancelling:
     """Cancels the operation when its future was cancelled; does not keep it alive."""
@@ -1021,48 +688,4 @@ def _unique(operations: list[DelayedOperation]) -> list[DelayedOperation]:
 
 
 if not cython.compiled:
-    start_out(
-        Purgatory,
-        name=None,
-        timer=None,
-        _sj_auditor=None,
-        _sj_cancelled=0,
-        _sj_checks=0,
-        _sj_closed=False,
-        _sj_completed=0,
-        _sj_delayed=0,
-        _sj_errors=0,
-        _sj_expired=0,
-        _sj_expired_holding=0,
-        _sj_forget_after_us=-1,
-        _sj_inside=0,
-        _sj_keeping=None,
-        _sj_lateness=None,
-        _sj_max_waiting=0,
-        _sj_missed=0,
-        _sj_next_sample=0,
-        _sj_owns_timer=False,
-        _sj_progress=None,
-        _sj_refused=0,
-        _sj_waiting=None,
-        _sj_watchers=None,
-    )
-    GUARD.protect(
-        Purgatory,
-        "_sj_admit",
-        "_sj_join",
-        "_sj_gather",
-        "_sj_arm",
-        "_sj_settle_in",
-        "_sj_withdraw",
-        "_sj_advance",
-        "_sj_take_ended",
-        "_sj_disown",
-        "_sj_remove",
-        "_sj_forget",
-        "_sj_take_sample",
-        "_sj_keys_of",
-        "_sj_count_error",
-        "_sj_count_check",
-        "_sj_count_missed",
-    )
+    start_out(Purgatory, _sj_auditor=None, _sj_owns_timer=False)

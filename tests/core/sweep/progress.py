@@ -116,7 +116,7 @@ class NaiveProgress(NaivePurgatories):
             record.future = "pending"
         if self.holds(number):
             record.state = "completed"
-            self._totals.completed += 1
+            self._totals["completed"] += 1
             self._finish(record)
             return True
         record.watched = record.delayed = True
@@ -154,7 +154,7 @@ class NaiveProgress(NaivePurgatories):
         satisfied.sort(key=lambda record: record.spec.offset)
         for record in satisfied:
             record.state = "completed"
-            self._totals.completed += 1
+            self._totals["completed"] += 1
             self._leave(record)
         for record in satisfied:
             self._finish(record)
@@ -187,7 +187,7 @@ class NaiveProgress(NaivePurgatories):
             self.gap()
             if self._closed:
                 raise Closed
-            self._totals.completed += 1
+            self._totals["completed"] += 1
             return True
 
         return Action(wait)

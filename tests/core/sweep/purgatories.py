@@ -216,7 +216,7 @@ class NaivePurgatories(_Watched, NaiveRun):
             record.future = "pending"
         completed = self._try_and_watch(record, stay)
         if self._stays(record, stay):
-            self._start_timeout(record, stay)
+            self._arm(record, stay)
         return completed
 
     def _stays(self, record: Record, stay: int) -> bool:
@@ -236,7 +236,7 @@ class NaivePurgatories(_Watched, NaiveRun):
         self._locked.discard(record.number)
         return self._attempt_again(record) or completed
 
-    def _start_timeout(self, record: Record, stay: int) -> None:
+    def _arm(self, record: Record, stay: int) -> None:
         if self._closed:
             self._cancel(record.number)
             self._refuse(record)
@@ -249,10 +249,10 @@ class NaivePurgatories(_Watched, NaiveRun):
         if record.spec.timeout_ms > 0:
             record.deadline_ms = self.deadline_ms(record.spec.timeout_ms)
         else:
-            self._ready.queue.append(record)
+            self._due.append(record)
             self.gap()
-            if not self._ready.running:
-                self._run_ready()
+            if not self._running:
+                self._run_due()
 
     def _refuse(self, record: Record) -> NoReturn:
         record.future = "no future"  # it was cancelled, and never handed out
@@ -345,8 +345,8 @@ class NaivePurgatories(_Watched, NaiveRun):
                 if r.deadline_ms is not None and r.deadline_ms <= self._now_ms
             ):
                 record.deadline_ms = None
-                self._ready.queue.append(record)
-            self._run_ready()
+                self._due.append(record)
+            self._run_due()
         self._now_ms = max(self._now_ms, target_ms)
 
     def metrics(self) -> Action:
@@ -362,7 +362,7 @@ class NaivePurgatories(_Watched, NaiveRun):
             self.gap()
             dropped += self._cancel(record.number)
         self.gap()
-        self._run_ready()
+        self._run_due()
         return dropped
 
     def _attempt(self, record: Record) -> bool:
@@ -402,13 +402,13 @@ class NaivePurgatories(_Watched, NaiveRun):
             return False
         record.state = state
         record.deadline_ms = None
-        if record in self._ready.queue:
-            self._ready.queue.remove(record)
+        if record in self._due:
+            self._due.remove(record)
         self.gap()
         kept = record.kept
         self._leave(record)
         if kept:
-            setattr(self._totals, state, getattr(self._totals, state) + 1)
+            self._totals[state] += 1
         self.gap()
         self.completed(record.number)
         if record.spec.raises == "on_complete":
@@ -421,15 +421,15 @@ class NaivePurgatories(_Watched, NaiveRun):
             record.future = "error" if record.failed else str(state == "completed")
         return True
 
-    def _run_ready(self) -> None:
-        before, self._ready.running = self._ready.running, True
-        while self._ready.queue:
+    def _run_due(self) -> None:
+        before, self._running = self._running, True
+        while self._due:
             self.gap()
-            if self._ready.queue:
-                record = self._ready.queue.popleft()
+            if self._due:
+                record = self._due.popleft()
                 self.gap()
                 self._end(record, "expired")
-        self._ready.running = before
+        self._running = before
 
     def seen(self) -> Seen:
         return (
