@@ -157,6 +157,7 @@ class Watchers(Places):
         while place:
             sibling = self.siblings[place]
             entry = cython.cast(WatchedKey, at_address(self.keys[place]))
+            self.keys[place] = NOBODY  # interpreted it would keep the key alive
             after = self.following[place]
             if after == place:  # it was the last
                 self.remove(entry)
