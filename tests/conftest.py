@@ -16,9 +16,9 @@ import pytest
 
 import sojourn
 from tests import builds, lanes, seeds
-from tests.spark.cluster import cluster as cluster
 from tests.spark.fixtures import java as java
 from tests.spark.fixtures import spark as spark
+from tests.spark.spark_cluster import spark_cluster as spark_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -30,7 +30,7 @@ FIRST = (
     "spark session",
     "spark/test_kafka",
     "spark/test_stream_kill",
-    "spark/test_cluster",
+    "spark/test_spark_cluster",
     "core/test_collections",
     "test_one_answer",
 )

@@ -129,7 +129,7 @@ def test_pieces_are_those_of_their_shard() -> None:
 
 def test_the_memory_of_the_cluster_page_is_what_engines_take() -> None:
     """Its three lines, for operations that come and go with keys of their own."""
-    text = ROOT.joinpath("docs", "cluster.md").read_text(encoding="utf-8")
+    text = ROOT.joinpath("docs", "spark-cluster.md").read_text(encoding="utf-8")
     waits, ended, idle = (int(n) for n in re.findall(r"^ *(\d+) bytes × ", text, re.MULTILINE))
     for steps, life_ms, kept_ms in ((10, 10**9, 10**9), (40, 8000, 16_000)):
         key_side = Progress(forget_keys_after_ms=kept_ms)

@@ -1,7 +1,7 @@
 """A real Spark cluster on loopback: a master and two workers, each a process of its own.
 
 A process has one Spark session, and the tests have theirs; so a job for the cluster runs as a
-program of its own: `cluster.run(program)`.
+program of its own: `spark_cluster.run(program)`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RUNS_WITHIN_S = 600
 
 
 @dataclass(frozen=True)
-class Cluster:
+class SparkCluster:
     master: str  # spark://127.0.0.1:port
     workers: int
 
@@ -46,9 +46,9 @@ class Cluster:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
     need_java()
-    folder = tmp_path_factory.mktemp("cluster")
+    folder = tmp_path_factory.mktemp("spark-cluster")
     with ExitStack() as stack:
         master = stack.enter_context(
             _daemon(folder / "master", r"(spark://127\.0\.0\.1:\d+)", "master.Master")
@@ -63,7 +63,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                     master,
                 )
             )
-        yield Cluster(master, 2)
+        yield SparkCluster(master, 2)
 
 
 @contextmanager

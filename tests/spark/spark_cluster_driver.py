@@ -1,6 +1,6 @@
-"""A batch, then a stream, on the cluster SPARK_MASTER.
+"""A batch, then a stream, on the Spark cluster SPARK_MASTER.
 
-    python -m tests.spark.cluster_driver FOLDER
+    python -m tests.spark.spark_cluster_driver FOLDER
 
 FOLDER/batch/{operations,signals,cancels}.parquet are resolved, FOLDER/batch/until_ms says when the
 rows end; the answers go to FOLDER/batch/broadcast and FOLDER/batch/shuffle. FOLDER/stream is read

@@ -14,7 +14,7 @@ from tests.spark.stream_traces import arrivals, write_arrivals
 from tests.spark.test_stream_kill import compare
 
 if TYPE_CHECKING:
-    from tests.spark.cluster import Cluster
+    from tests.spark.spark_cluster import SparkCluster
 
 TABLES = ("operations", "signals", "cancels")
 
@@ -29,7 +29,7 @@ class Done(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def done(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Done:
+def done(spark_cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> Done:
     """A batch and a stream, run by one driver: it is the JVMs that take long to start."""
     folder = tmp_path_factory.mktemp("jobs")
     batch = random_trace(7, 5000, extremes=False, ties_by_arrival=False, until=True)
@@ -39,7 +39,9 @@ def done(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Done:
         pq.write_table(table, folder / "batch" / f"{name}.parquet")
     stream = random_trace(11, 2000, extremes=False, ties_by_arrival=False, until=False)
     write_arrivals(folder / "stream", arrivals(stream, 3, 190))
-    return Done(batch, stream, folder, int(cluster.run("tests.spark.cluster_driver", folder)))
+    return Done(
+        batch, stream, folder, int(spark_cluster.run("tests.spark.spark_cluster_driver", folder))
+    )
 
 
 @pytest.mark.parametrize("strategy", ["broadcast", "shuffle"])
@@ -56,8 +58,8 @@ def test_a_stream_on_a_cluster_gives_the_answer_of_one_process(done: Done) -> No
     compare(done.folder / "stream", done.stream)
 
 
-def test_every_worker_of_the_cluster_has_worked(done: Done, cluster: Cluster) -> None:
-    assert done.processes == cluster.workers
+def test_every_worker_of_the_cluster_has_worked(done: Done, spark_cluster: SparkCluster) -> None:
+    assert done.processes == spark_cluster.workers
 
 
 def rows_of(table: object) -> list[str]:
