@@ -305,10 +305,7 @@ def test_a_late_answer_is_of_what_was_done_at_once(cluster: Cluster) -> None:
     with connect(cluster) as wire:
         wire.send(wire.produce("orders"))
         until(lambda: cluster.partition("orders", 0).end_offset == 1)
-        wire.sock.settimeout(0.02)
-        with pytest.raises(TimeoutError):
-            wire.sock.recv(1)
-        wire.sock.settimeout(10)
+        assert not wire.has_answer(0.02)
         cluster.clock.advance(800)
         assert only(wire.receive()).error_code is ErrorCode.none
 
@@ -353,9 +350,7 @@ def test_a_lost_answer_may_leave_the_client_waiting(cluster: Cluster) -> None:
     with connect(cluster) as wire:
         wire.send(wire.produce("orders"))
         until(lambda: cluster.partition("orders", 0).end_offset == 1)
-        wire.sock.settimeout(0.02)
-        with pytest.raises(TimeoutError):
-            wire.sock.recv(1)
+        assert not wire.has_answer(0.02)
         assert cluster.brokers[0].door.connections == 1
     until(lambda: cluster.brokers[0].door.connections == 0)
 

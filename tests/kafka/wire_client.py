@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import io
+import select
 import socket
 import time
 import uuid
@@ -114,6 +115,10 @@ class WireClient:
             return self.sock.recv(1) == b""
         except ConnectionError:
             return True
+
+    def has_answer(self, wait_s: float = 0.0) -> bool:
+        """Whether something comes in this time, if only the end of the connection."""
+        return bool(select.select([self.sock], [], [], wait_s)[0])
 
     # The requests that tests make most.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
-import select
 import socket
 import uuid
 from typing import Any
@@ -38,11 +37,6 @@ class Exchange(WireClient):
         number = len(self._asked).to_bytes(4, "big")
         self._asked.append(_RAW)
         self.sock.sendall(framed(frame[:4] + number + frame[8:]))
-
-    @property
-    def has_answer(self) -> bool:
-        """Whether something has come, if only the end of the connection."""
-        return bool(select.select([self.sock], [], [], 0)[0])
 
     def receive(self) -> Any:
         """The next answer, or CLOSED; then the connection is made anew."""

@@ -115,7 +115,7 @@ class World(ABC):
     def waits(self, step: str, *, at: int = 1, client: str) -> None:
         """Note whether this client's request is still waiting."""
         self.settle(at)
-        self._note(step, {"waits": not self.exchange(at, client).has_answer})
+        self._note(step, {"waits": not self.exchange(at, client).has_answer()})
 
     def receive(self, step: str, *, at: int = 1, client: str) -> Any:
         """Note what came back at last."""
@@ -274,9 +274,9 @@ class Ours(World):
 
     def _await(self, exchange: Exchange, at: int, timed_ms: int) -> bool:
         self.settle(at)
-        waited = not exchange.has_answer
+        waited = not exchange.has_answer()
         for _ in range(120):
-            if exchange.has_answer:
+            if exchange.has_answer():
                 break
             self.clock.advance(timed_ms or 500)
             self.settle(at)

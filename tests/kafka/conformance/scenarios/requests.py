@@ -49,16 +49,9 @@ def fetch(
 
 
 def fetch_topic(
-    world: World,
-    topic: str,
-    offsets: dict[int, int],
-    partition_max_bytes: int = 2**20,
-    leader_epoch: int = -1,
-    *,
-    topic_id: str | None = None,
+    world: World, topic: str, offsets: dict[int, int], *, topic_id: str | None = None
 ) -> dict[str, Any]:
-    known_id = topic_id or world.topic_ids.get(topic)
-    return requests.fetch_topic(topic, offsets, partition_max_bytes, leader_epoch, known_id)
+    return requests.fetch_topic(topic, offsets, topic_id=topic_id or world.topic_ids.get(topic))
 
 
 def create(*names: str, timeout_ms: int = LONG_MS, **fields: Any) -> dict[str, Any]:
