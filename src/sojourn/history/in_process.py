@@ -28,10 +28,11 @@ from sojourn.history.findings import (
     add_rejected,
     difference,
 )
-from sojourn.history.names import Names, one_piece
+from sojourn.history.names import Names
 from sojourn.history.stretch import Stretch
 from sojourn.history.tables import CANCELS, FORGOTTEN, OPERATIONS, OUTCOMES, SIGNALS
 from sojourn.replay import rows
+from sojourn.replay.arrays import one_piece
 
 
 def compare_in_process(stretch: Stretch, findings: Findings, step: Step) -> None:

@@ -31,6 +31,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sojourn.replay.arrays import one_piece
+
 Integers = npt.NDArray[np.int64]
 
 _NUL = "\0"
@@ -151,10 +153,3 @@ def _put(table: pa.Table, column: str, values: Any) -> pa.Table:
 def _numbers(column: Any) -> Integers:
     numbers: Integers = one_piece(column).cast(pa.int64()).to_numpy(zero_copy_only=False)
     return numbers
-
-
-def one_piece(column: Any) -> Any:
-    """A column in one piece."""
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return column

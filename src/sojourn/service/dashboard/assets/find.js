@@ -14,7 +14,7 @@ export class Find {
     this.input = byId("find-input");
     this.close = byId("find-close");
     this.wanted = null;
-    this.told = "";
+    this.shown = "";
     this.ticking = [];
     byId("find-form").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -35,7 +35,7 @@ export class Find {
   async follow(moves) {
     const asked = /^#find=(.*)$/s.exec(location.hash)?.[1] ?? "";
     this.wanted = decoded(asked) || null;
-    this.told = "";
+    this.shown = "";
     this.found.hidden = this.close.hidden = this.wanted === null;
     if (this.wanted === null) {
       this.found.replaceChildren();
@@ -60,16 +60,16 @@ export class Find {
       ]);
       if (wanted === this.wanted) this.show(operation, key, waiting.operations);
     } catch (error) {
-      if (this.onTrouble(error) && wanted === this.wanted && !this.told) {
+      if (this.onTrouble(error) && wanted === this.wanted && !this.shown) {
         this.found.replaceChildren(element("p", { class: "problem" }, error.message));
       }
     }
   }
 
   show(operation, key, waiting) {
-    const told = JSON.stringify([operation, key, waiting], (_, value) => (typeof value === "bigint" ? String(value) : value));
-    if (told !== this.told) {
-      this.told = told;
+    const shown = JSON.stringify([operation, key, waiting], (_, value) => (typeof value === "bigint" ? String(value) : value));
+    if (shown !== this.shown) {
+      this.shown = shown;
       const focused = this.found.contains(document.activeElement) ? document.activeElement.dataset.name : null;
       const isOpen = this.found.querySelector("details")?.open ?? false;
       this.found.replaceChildren(...this.cards(operation, key, waiting));

@@ -21,11 +21,11 @@ const SENTENCES = {
   webhook: (f) => [`The webhook of “${f.subscriber}” fails`, [f.reason]],
 };
 
-function lacked(found) {
-  if (!found) return [];
-  const name = found.is_kind ? element("code", {}, found.key) : findLink(found.key);
-  const kind = found.is_kind ? " (# is a number or an id)" : "";
-  return [element("span", {}, `${share(found.expired, found.sampled)} of them lacked `, name, kind)];
+function lacked(key) {
+  if (!key) return [];
+  const name = key.is_kind ? element("code", {}, key.key) : findLink(key.key);
+  const kind = key.is_kind ? " (# is a number or an id)" : "";
+  return [element("span", {}, `${share(key.expired, key.sampled)} of them lacked `, name, kind)];
 }
 
 function sentence(finding) {
@@ -57,9 +57,9 @@ export function showVerdict(state) {
   document.title = `${first} · Sojourn`;
   setText(byId("verdict-lead"), lead(state));
   const list = byId("findings");
-  const told = JSON.stringify(findings);
-  if (list.dataset.told !== told) {
-    list.dataset.told = told;
+  const shown = JSON.stringify(findings);
+  if (list.dataset.shown !== shown) {
+    list.dataset.shown = shown;
     list.replaceChildren(...findings.map((finding) => {
       const { headline, details } = sentence(finding);
       const item = element("li", { class: finding.level }, element("strong", {}, headline));
