@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow as pa
 
 from sojourn.spark import ledger, parcels
+from sojourn.spark.ends import Unpack
 from sojourn.spark.intake import WALL, Heartbeat, Intake
 from sojourn.spark.ledger import Cache
 from sojourn.spark.pace import SOURCES, Rule
 from sojourn.spark.shards import IdShards, KeyShards, Plan
-from sojourn.spark.stream import Unpack
 
 Row = dict[str, Any]
 _OURS = ("id", "submitted_ms", "timeout_ms", "requires")

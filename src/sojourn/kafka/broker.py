@@ -18,7 +18,7 @@ from sojourn.kafka import wire
 from sojourn.kafka.fetch.sessions import FetchSessions
 from sojourn.kafka.metadata_cache import MetadataCache
 from sojourn.kafka.network.door import Door
-from sojourn.kafka.network.reply import Reply as Reply
+from sojourn.kafka.reply import Reply as Reply
 
 if TYPE_CHECKING:
     from sojourn.kafka.cluster import Cluster

@@ -21,11 +21,11 @@ from sojourn.core.millis import checked_count
 from sojourn.core.timer import Timer
 from sojourn.errors import Closed, OutOfRange, TimedOut, WrongType
 from sojourn.kafka.agenda import Agenda
-from sojourn.kafka.apis.registry import handlers
 from sojourn.kafka.broker import Broker, advertised_hosts
 from sojourn.kafka.controller import Controller
 from sojourn.kafka.faults import Faults
 from sojourn.kafka.groups import Groups
+from sojourn.kafka.handlers import handlers
 from sojourn.kafka.housekeeping import start_housekeeping
 from sojourn.kafka.log.record import Record, RecordLike, batch_of, record_of, records_in
 from sojourn.kafka.network.listener import Listener

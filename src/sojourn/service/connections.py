@@ -220,15 +220,3 @@ class GuardedH11(Guarded, H11Protocol):  # type: ignore[misc]
 
     def _has_nothing(self) -> bool:
         return not self.conn.trailing_data[0]
-
-
-def protocol_for(limits: Limits) -> type[asyncio.Protocol]:
-    """uvicorn's protocol, guarded: with the parser in C if it is installed."""
-    base: type[Guarded] = GuardedH11
-    try:
-        from sojourn.service.connections_httptools import GuardedHttpTools
-
-        base = GuardedHttpTools
-    except ImportError:
-        pass
-    return type("Connection", (base,), {"limits": limits})

@@ -20,7 +20,7 @@ import uvicorn
 
 from sojourn.errors import OutOfRange, SojournError
 from sojourn.service.app import create_app
-from sojourn.service.connections import protocol_for
+from sojourn.service.parsers import protocol_for
 from sojourn.service.service import Service
 from sojourn.service.settings import Settings
 

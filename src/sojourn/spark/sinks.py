@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 
 from sojourn.errors import OutOfRange, SojournError, WrongType
 from sojourn.spark import parcels
+from sojourn.spark.ends import Ends
 from sojourn.spark.folders import Folder
 from sojourn.spark.parcels import COUNTS, HOLDINGS
 from sojourn.spark.session import quiet_pyspark
-from sojourn.spark.stream import StreamResolution
 from sojourn.spark.topics import Topic
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from sojourn.spark.stream import Ends
+    from sojourn.spark.stream import StreamResolution
 
 _NOTES = "sojourn-sent"
 _COMPLETE = "_complete"
@@ -133,12 +133,13 @@ def to_kafka(out: DataFrame) -> DataFrame:
 
 
 def _ends_of(out: StreamResolution, taker: str) -> Ends:
-    if not isinstance(out, StreamResolution):
+    ends = getattr(out, "ends", None)
+    if not isinstance(ends, Ends):
         raise WrongType(
             f"{taker} takes what resolve_stream gave, got {type(out).__name__}; write a DataFrame "
             "that you have made of it with its own writeStream"
         )
-    return out.ends
+    return ends
 
 
 def _start(writer: DataStreamWriter, checkpoint: str, trigger: str | None) -> StreamingQuery:

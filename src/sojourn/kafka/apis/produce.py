@@ -28,8 +28,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sojourn.kafka.apis.leaders import current_leader, leader_endpoints
 from sojourn.kafka.delayed import DelayedRequest
+from sojourn.kafka.leaders import current_leader, leader_endpoints
 from sojourn.kafka.log.batch import TRANSACTIONAL, single_batch
 from sojourn.kafka.refusal import RecordError, Refused
 from sojourn.kafka.transactions import Owner, code_for_writers

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sojourn.errors import Closed
 from sojourn.kafka import wire
 from sojourn.kafka.apis.error_answers import ErrorAnswers
-from sojourn.kafka.network.reply import Reply
+from sojourn.kafka.reply import Reply
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from sojourn.kafka.apis.leaders import current_leader, leader_endpoints
 from sojourn.kafka.fetch.fetch import Fetch
 from sojourn.kafka.fetch.reader import FetchPartition, ReadResult
 from sojourn.kafka.fetch.sessions import FINAL, FULL, NO_SESSION, FetchSession, SessionPartition
+from sojourn.kafka.leaders import current_leader, leader_endpoints
 from sojourn.kafka.log.isolation import READ_COMMITTED, READ_UNCOMMITTED
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode, milliseconds

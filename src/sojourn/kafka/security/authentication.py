@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn._log import log
 from sojourn.kafka.apis.error_answers import ErrorAnswers
-from sojourn.kafka.network.reply import Reply
+from sojourn.kafka.reply import Reply
 from sojourn.kafka.security.sasl import Exchange, NotAuthenticated, Users, exchange
 from sojourn.kafka.wire import ErrorCode
 

@@ -17,11 +17,12 @@ from sojourn.kafka.apis import (
     metadata,
     produce,
     reassignments,
+    write_markers,
 )
 from sojourn.kafka.fetch import apis as fetch
 from sojourn.kafka.security import authentication
 from sojourn.kafka.transactions import apis as transactions
-from sojourn.kafka.transactions import describe, write_markers
+from sojourn.kafka.transactions import describe
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker, Handler
