@@ -38,12 +38,14 @@ if cython.compiled:
     from cython.cimports.cpython.array import resize as cut
     from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING as start_of
     from cython.cimports.cpython.bytearray import PyByteArray_Resize as resize
-    from cython.cimports.sojourn.core.levels import EMPTY, Levels, numbers
+    from cython.cimports.sojourn.core.levels import EMPTY, Levels
     from cython.cimports.sojourn.core.millis import LIMIT_MS
+    from cython.cimports.sojourn.core.places import filled, numbers
     from cython.cimports.sojourn.core.prefetch import prefetch
 else:
-    from sojourn.core.levels import EMPTY, Levels, numbers
+    from sojourn.core.levels import EMPTY, Levels
     from sojourn.core.millis import LIMIT_MS
+    from sojourn.core.places import filled, numbers
 
 from sojourn.core.millis import checked_ms, checked_shape
 from sojourn.errors import OutOfRange, WrongType
@@ -179,7 +181,7 @@ class DeadlineWheel:
         while True:
             levels = self._sj_levels
             counts = _list_counts(levels)
-            cursors = numbers(levels.count, 0)
+            cursors = numbers("q", levels.count)
             if self._sj_copy_counts(levels, counts, cursors):
                 return [_rotated(levels, level, counts, cursors) for level in range(levels.count)]
 
@@ -243,7 +245,7 @@ class DeadlineWheel:
         for n in range(len(counts)):
             counts[n] = self._sj_counts[n]
         for level in range(levels.count):
-            cursors[level] = levels._cursors[level]
+            cursors[level] = levels.cursors[level]
         return True
 
     def _sj_add(self, deadlines_ms: memoryview, latest_ms: int, handles: memoryview) -> bool:
@@ -444,12 +446,12 @@ def _latest(deadlines_ms: memoryview) -> int:
 
 def _list_ends(levels: Levels) -> memoryview:
     """The ends of list 0 and of a list for each bucket, all empty."""
-    return numbers(2 * (1 + levels.count * levels.size), -1)
+    return filled(2 * (1 + levels.count * levels.size), -1)
 
 
 def _list_counts(levels: Levels) -> memoryview:
     """How many are in list 0 and in the list of each bucket: none."""
-    return numbers(1 + levels.count * levels.size, 0)
+    return numbers("q", 1 + levels.count * levels.size)
 
 
 def _rotated(

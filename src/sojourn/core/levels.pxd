@@ -12,7 +12,7 @@ cdef class Levels:
     cdef readonly long long[::1] ticks_ms
     cdef readonly long long[::1] intervals_ms
     cdef readonly long long[::1] currents_ms
-    cdef long long[::1] _cursors
+    cdef long long[::1] cursors
     cdef long long _queued
     cdef long long[::1] _queue
     cdef long long[::1] _starts_ms
@@ -64,5 +64,3 @@ cdef long long interval_of(long long tick_ms, long long size) noexcept
 
 @cython.locals(rest="long long")
 cdef long long floored(long long ms, long long tick_ms) noexcept
-
-cdef object numbers(long long count, long long value)

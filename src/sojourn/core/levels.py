@@ -32,7 +32,10 @@ try:
 except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
-from array import array
+if cython.compiled:
+    from cython.cimports.sojourn.core.places import filled, numbers
+else:
+    from sojourn.core.places import filled, numbers
 
 # Later than any time there is: the answer to "when next?" when no bucket is in use.
 EMPTY = 2**63 - 1
@@ -49,12 +52,12 @@ class Levels:
     """
 
     __slots__ = (
-        "_cursors",
         "_queue",
         "_queued",
         "_starts_ms",
         "count",
         "currents_ms",
+        "cursors",
         "earliest_ms",
         "intervals_ms",
         "size",
@@ -65,14 +68,14 @@ class Levels:
         self.size = size
         self.count = count
         self.earliest_ms = EMPTY
-        self._queue = numbers(count * size, NEVER)
+        self._queue = filled(count * size, NEVER)
         self._queued = 0
-        self._starts_ms = numbers(count * size, NEVER)
+        self._starts_ms = filled(count * size, NEVER)
         # Of each level, finest first:
-        self.ticks_ms = numbers(count, 0)
-        self.intervals_ms = numbers(count, 0)
-        self.currents_ms = numbers(count, 0)
-        self._cursors = numbers(count, 0)  # the slot that `current` is in
+        self.ticks_ms = numbers("q", count)
+        self.intervals_ms = numbers("q", count)
+        self.currents_ms = numbers("q", count)
+        self.cursors = numbers("q", count)  # the slot that `current` is in
         for level in range(count):
             self.ticks_ms[level] = tick_ms
             tick_ms = self.intervals_ms[level] = interval_of(tick_ms, size)
@@ -100,7 +103,7 @@ class Levels:
         """Become what the smaller hierarchy is by now."""
         for level in range(other.count):
             self.currents_ms[level] = other.currents_ms[level]
-            self._cursors[level] = other._cursors[level]
+            self.cursors[level] = other.cursors[level]
         self._begin(other.count, other.currents_ms[other.count - 1])
         for bucket in range(other.count * other.size):
             self._starts_ms[bucket] = other._starts_ms[bucket]
@@ -127,7 +130,7 @@ class Levels:
             )
         else:
             ticks = after_ms // self.ticks_ms[level]
-        slot = self._cursors[level] + ticks
+        slot = self.cursors[level] + ticks
         if slot >= self.size:
             slot -= self.size
         bucket = level * self.size + slot
@@ -154,7 +157,7 @@ class Levels:
             if ticks < 1:
                 break
             self.currents_ms[level] += ticks * self.ticks_ms[level]
-            self._cursors[level] = (self._cursors[level] + ticks) % self.size
+            self.cursors[level] = (self.cursors[level] + ticks) % self.size
         return bucket
 
     def due_ms(self) -> int:
@@ -211,7 +214,7 @@ class Levels:
             current_ms = floored(start_ms, self.ticks_ms[level])
             cursor = current_ms // self.ticks_ms[level] % self.size
             self.currents_ms[level] = current_ms
-            self._cursors[level] = cursor if cursor >= 0 else cursor + self.size
+            self.cursors[level] = cursor if cursor >= 0 else cursor + self.size
 
 
 def interval_of(tick_ms: int, size: int) -> int:
@@ -228,8 +231,3 @@ def floored(ms: int, tick_ms: int) -> int:
     """The last whole tick at or before `ms`, which may be negative."""
     rest = ms % tick_ms  # in C it has the sign of `ms`
     return ms - rest if rest >= 0 else ms - rest - tick_ms
-
-
-def numbers(count: int, value: int) -> memoryview:
-    """That many 64-bit integers."""
-    return memoryview(array("q", [value]) * count)

@@ -23,6 +23,7 @@ cdef inline long long* long_address(long long[::1] slab) noexcept:
 
 
 cdef object numbers(str kind, long long count)
+cdef object filled(long long count, long long value)
 cdef object references(long long count)
 
 

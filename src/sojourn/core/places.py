@@ -23,6 +23,7 @@ except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
 import mmap
+from array import array
 from typing import Any, Literal
 
 if cython.compiled:
@@ -44,6 +45,11 @@ def numbers(kind: Literal["q", "i"], count: int) -> memoryview:
         private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         return memoryview(mmap.mmap(-1, size, flags=private)).cast(kind)
     return memoryview(mmap.mmap(-1, size)).cast(kind)
+
+
+def filled(count: int, value: int) -> memoryview:
+    """Return `count` times the value, of 64 bits."""
+    return memoryview(array("q", [value]) * count)
 
 
 if not cython.compiled:
