@@ -59,13 +59,13 @@ def replay(shop: Path, *more: str) -> int:
 
 def test_replay_says_how_operations_ended(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert replay(shop) == 0
-    said = capsys.readouterr()
-    lines = [" ".join(line.split()) for line in said.out.splitlines()]
+    output = capsys.readouterr()
+    lines = [" ".join(line.split()) for line in output.out.splitlines()]
     assert lines[0].startswith("3 operations, ")
     assert "completed 1 33.3 % p50 5 ms, p99 5 ms" in lines
     assert "expired 1 33.3 % p50 2 ms, p99 2 ms" in lines
     assert "cancelled 1 33.3 % p50 3 ms, p99 3 ms" in lines
-    assert "replaying 3 operations and 1 signals" in said.err
+    assert "replaying 3 operations and 1 signals" in output.err
 
 
 def test_replay_writes_its_answer_and_a_page(
@@ -73,10 +73,10 @@ def test_replay_writes_its_answer_and_a_page(
 ) -> None:
     out = shop / "answers"
     assert replay(shop, "--out", str(out), "--report", "--quiet") == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    assert str(out / "outcomes") in said.out
-    assert str(out / "report.html") in said.out
+    output = capsys.readouterr()
+    assert output.err == ""
+    assert str(out / "outcomes") in output.out
+    assert str(out / "report.html") in output.out
     statuses = {row["id"]: row["status"] for row in pq.read_table(out / "outcomes").to_pylist()}
     assert statuses == {"paid": "completed", "late": "expired", "gone": "cancelled"}
     assert pq.read_table(out / "pending").num_rows == 0
@@ -90,13 +90,13 @@ def test_the_summary_for_scripts_is_one_json_object(
 ) -> None:
     write_rows(shop, [*OPERATIONS, BROKEN])
     assert replay(shop, "--json", "--until", "4") == 0
-    said = json.loads(capsys.readouterr().out)
-    counts = {name: said[name] for name in ("operations", "completed", "expired", "cancelled")}
+    output = json.loads(capsys.readouterr().out)
+    counts = {name: output[name] for name in ("operations", "completed", "expired", "cancelled")}
     assert counts == {"operations": 4, "completed": 0, "expired": 1, "cancelled": 1}
-    assert (said["pending"], said["rejected"], said["rejected_rows"]) == (1, 1, 1)
-    assert said["reasons"] == {"operations": {"id is null": 1}}
-    assert said["waited_ms"]["expired"] == {"median": 2, "p99": 2, "longest": 2}
-    assert said["engine"] == "local"
+    assert (output["pending"], output["rejected"], output["rejected_rows"]) == (1, 1, 1)
+    assert output["reasons"] == {"operations": {"id is null": 1}}
+    assert output["waited_ms"]["expired"] == {"median": 2, "p99": 2, "longest": 2}
+    assert output["engine"] == "local"
 
 
 def test_rejected_rows_fail_only_if_that_was_asked_for(shop: Path) -> None:
@@ -127,7 +127,7 @@ def test_an_earlier_answer_survives_bad_input(shop: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (["--out", "x", "--class-column", "kind"], "no column 'kind'"),
         (["--report"], "--report needs a place"),
@@ -135,11 +135,11 @@ def test_an_earlier_answer_survives_bad_input(shop: Path) -> None:
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(
-    shop: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    shop: Path, arguments: list[str], output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert replay(shop, "--quiet", *arguments) == 2
     told = capsys.readouterr().err
-    assert said in told
+    assert output in told
     assert told.startswith("sojourn: ")
     assert told.count("\n") == 1
 
@@ -165,9 +165,9 @@ def test_bad_usage_is_explained(arguments: list[str], capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("command", ["sample", "replay", "stream", "report"])
 def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
-    said = capsys.readouterr().out
-    assert "examples:" in said
-    assert f"sojourn {command} " in said.partition("examples:")[2]
+    output = capsys.readouterr().out
+    assert "examples:" in output
+    assert f"sojourn {command} " in output.partition("examples:")[2]
 
 
 ORDERS = """\
@@ -204,8 +204,8 @@ def test_tables_as_they_are_need_no_python(
 ) -> None:
     out = tmp_path / "out"
     assert main([*tables, *AS_THEY_ARE, "--out", str(out), "--timestamps", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["completed"], said["cancelled"], said["rejected_rows"]) == (1, 1, 0)
+    output = json.loads(capsys.readouterr().out)
+    assert (output["completed"], output["cancelled"], output["rejected_rows"]) == (1, 1, 0)
     rows = {row["id"]: row for row in pq.read_table(out / "outcomes").to_pylist()}
     assert rows["17"]["at"].isoformat() == "2026-01-05T12:12:00+00:00"
     assert rows["17"]["state"] == "new"
@@ -213,7 +213,7 @@ def test_tables_as_they_are_need_no_python(
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "output"),
     [
         ([], "there is no column 'id', only 'order_id', 'created_at', 'status'"),
         (["--map", "id"], "write NAME=VALUE"),
@@ -225,10 +225,10 @@ def test_tables_as_they_are_need_no_python(
     ids=["nothing", "no source", "no column", "no table", "template", "no target"],
 )
 def test_a_mapping_that_cannot_be_is_told_in_one_line(
-    tables: list[str], more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    tables: list[str], more: list[str], output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*tables, *more]) == 2
-    assert said in capsys.readouterr().err
+    assert output in capsys.readouterr().err
 
 
 def test_an_input_of_which_every_row_is_rejected_is_an_error(
@@ -236,11 +236,12 @@ def test_an_input_of_which_every_row_is_rejected_is_an_error(
 ) -> None:
     swapped = [text.replace("at_ms=happened", "at_ms=type") for text in AS_THEY_ARE]
     assert main([*tables, *swapped]) == 2
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert (
-        "every row of signals and of cancels was rejected (cancels: at_ms is not a time" in said.err
+        "every row of signals and of cancels was rejected (cancels: at_ms is not a time"
+        in output.err
     )
-    assert "expired" in said.out
+    assert "expired" in output.out
 
 
 def test_tables_that_are_swapped_are_recognised(
@@ -257,10 +258,10 @@ def test_numbers_that_look_like_seconds_are_warned_of_once(
     rows = [{**row, "submitted_ms": 1_767_614_400} for row in OPERATIONS]
     write_rows(shop, rows)
     assert replay(shop, "--quiet") == 0
-    said = capsys.readouterr().err
-    assert said.startswith("sojourn: warning: ")
-    assert "operations: 'submitted_ms' looks like seconds in 3 of 3 rows" in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert output.startswith("sojourn: warning: ")
+    assert "operations: 'submitted_ms' looks like seconds in 3 of 3 rows" in output
+    assert output.count("\n") == 1
 
 
 def test_overwrite_takes_away_only_what_an_earlier_run_wrote(
@@ -313,9 +314,9 @@ def test_bad_input_is_one_line_and_a_traceback_only_if_asked_for(
 ) -> None:
     pq.write_table(pa.table({"key": ["a"], "offset": [1]}), shop / "signals.parquet")
     assert replay(shop, "--quiet") == 2
-    said = capsys.readouterr().err
-    assert "at_ms" in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert "at_ms" in output
+    assert output.count("\n") == 1
     inputs = [str(shop / "operations.parquet"), str(shop / "signals.parquet")]
     with pytest.raises(SojournError, match="at_ms"):
         main(["--traceback", "replay", *inputs])
@@ -330,10 +331,10 @@ def test_sample_replay_report_work_hand_in_hand(
     inputs = [str(trace / "operations"), str(trace / "signals")]
     cancels = ["--cancels", str(trace / "cancels")]
     assert main(["replay", *inputs, *cancels, "--out", str(out), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["operations"] == rows["operations"]
-    ended = said["completed"] + said["expired"] + said["cancelled"]
-    assert ended + said["pending"] + said["rejected"] == rows["operations"]
+    output = json.loads(capsys.readouterr().out)
+    assert output["operations"] == rows["operations"]
+    ended = output["completed"] + output["expired"] + output["cancelled"]
+    assert ended + output["pending"] + output["rejected"] == rows["operations"]
     page = tmp_path / "pages" / "report.html"
     assert main(["report", str(out), "-o", str(page), "--class-column", "region"]) == 0
     assert str(page) in capsys.readouterr().out

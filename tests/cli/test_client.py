@@ -41,13 +41,13 @@ class Run:
 
     def __call__(self, *args: str) -> tuple[int, list[Any], str]:
         status = main(list(args))
-        said = self._capsys.readouterr()
-        return status, [json.loads(line) for line in said.out.splitlines()], said.err
+        output = self._capsys.readouterr()
+        return status, [json.loads(line) for line in output.out.splitlines()], output.err
 
     def text(self, *args: str) -> tuple[int, str]:
         status = main(list(args))
-        said = self._capsys.readouterr()
-        return status, said.out + said.err
+        output = self._capsys.readouterr()
+        return status, output.out + output.err
 
 
 @pytest.fixture
@@ -56,26 +56,26 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def test_an_operation_is_submitted_signalled_and_shown(run: Run) -> None:
-    status, (said,), _ = run(
+    status, (output,), _ = run(
         *("submit", "order-7", "--require", "order-7/paid", "--require", "stock/a=b=40"),
         *("--timeout", "30min", "--needed", "1", "--class", "shop", "--payload", "ann"),
     )
     assert status == 0
-    assert (said["of"], said["verdict"]) == ("order-7", "accepted")
-    assert said["operation"]["deadline_ms"] - said["operation"]["submitted_ms"] == 1_800_000
-    assert said["operation"]["requires"] == [
+    assert (output["of"], output["verdict"]) == ("order-7", "accepted")
+    assert output["operation"]["deadline_ms"] - output["operation"]["submitted_ms"] == 1_800_000
+    assert output["operation"]["requires"] == [
         {"key": "order-7/paid", "offset": 1},
         {"key": "stock/a=b", "offset": 40},
     ]
-    status, (said,), _ = run("get", "order-7")
-    assert (status, said["status"], said["needed"]) == (0, "waiting", 1)
-    status, (said,), _ = run("signal", "stock/a=b", "41")
-    assert (status, said["of"], said["verdict"]) == (0, "stock/a=b", "accepted")
-    status, (said,), _ = run("get", "order-7", "--wait", "10s")
-    assert (said["status"], said["by_key"]) == ("completed", "stock/a=b")
-    assert (said["class"], said["payload"]) == ("shop", "ann")
-    status, (said,), _ = run("cancel", "order-7")
-    assert (status, said["verdict"]) == (0, "ended")
+    status, (output,), _ = run("get", "order-7")
+    assert (status, output["status"], output["needed"]) == (0, "waiting", 1)
+    status, (output,), _ = run("signal", "stock/a=b", "41")
+    assert (status, output["of"], output["verdict"]) == (0, "stock/a=b", "accepted")
+    status, (output,), _ = run("get", "order-7", "--wait", "10s")
+    assert (output["status"], output["by_key"]) == ("completed", "stock/a=b")
+    assert (output["class"], output["payload"]) == ("shop", "ann")
+    status, (output,), _ = run("cancel", "order-7")
+    assert (status, output["verdict"]) == (0, "ended")
 
 
 def test_people_get_words(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,8 +92,8 @@ def test_people_get_words(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_not_known_ends_with_one(run: Run) -> None:
     assert run.text("get", "nobody") == (1, "sojourn: nobody is not known, or no longer\n")
-    status, (said,), _ = run("cancel", "nobody")
-    assert (status, said["verdict"]) == (1, "unknown")
+    status, (output,), _ = run("cancel", "nobody")
+    assert (status, output["verdict"]) == (1, "unknown")
 
 
 def test_a_payload_may_be_a_file(run: Run, tmp_path: Path) -> None:
@@ -155,28 +155,28 @@ def test_lines_in_are_lines_out(run: Run, tmp_path: Path) -> None:
     ]
     lines = [json.dumps(row) for row in rows]
     (tmp_path / "rows").write_text("\n".join([*lines[:3], "", "{", "[]", *lines[3:]]))
-    status, said, _ = run("submit", "--from", str(tmp_path / "rows"))
+    status, output, _ = run("submit", "--from", str(tmp_path / "rows"))
     assert status == 0
-    assert [each["of"] for each in said] == [
+    assert [each["of"] for each in output] == [
         *("m0", "m1", "line 3", "line 5", "line 6", "line 7", "m4", "line 9", "m6")
     ]
-    assert [each["verdict"] for each in said] == [
+    assert [each["verdict"] for each in output] == [
         *("accepted", "accepted", *["refused"] * 6, "accepted")
     ]
-    assert "timeout_ms missing" in said[2]["error"]["message"]
-    assert "line 5 is not JSON" in said[3]["error"]["message"]
-    assert "colour is not known" in said[5]["error"]["message"]
-    assert said[6]["error"]["kind"] == "OutOfRange"
+    assert "timeout_ms missing" in output[2]["error"]["message"]
+    assert "line 5 is not JSON" in output[3]["error"]["message"]
+    assert "colour is not known" in output[5]["error"]["message"]
+    assert output[6]["error"]["kind"] == "OutOfRange"
     assert run("submit", "--from", str(tmp_path / "rows"), "--fail-on-rejected")[0] == 1
 
 
 def test_signals_and_cancels_come_in_lines_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO('{"key": "s", "offset": 3}\n{"key": "s"}\n'))
-    status, said, _ = run("signal", "--from", "-")
-    assert [each["verdict"] for each in said] == ["accepted", "refused"]
+    status, output, _ = run("signal", "--from", "-")
+    assert [each["verdict"] for each in output] == ["accepted", "refused"]
     monkeypatch.setattr(sys, "stdin", io.StringIO('{"id": "nobody"}\n'))
-    status, said, _ = run("cancel", "--from", "-", "--fail-on-rejected")
-    assert (status, said[0]["verdict"]) == (0, "unknown")
+    status, output, _ = run("cancel", "--from", "-", "--fail-on-rejected")
+    assert (status, output[0]["verdict"]) == (0, "unknown")
 
 
 def test_a_line_is_answered_before_the_next_one_is_there(url: str) -> None:
@@ -203,13 +203,13 @@ def test_outcomes_are_shown_from_a_position_on(run: Run, url: str) -> None:
         waits.signal("out", 1)
         waits.submit_many([(f"out-{n}", [("out", 1)], 0) for n in range(5)])
     numbers = list(range(last + 1, last + 6))
-    status, said, _ = run("outcomes", "--after", str(last), "--wait", "10s")
+    status, output, _ = run("outcomes", "--after", str(last), "--wait", "10s")
     assert status == 0
-    assert [each["number"] for each in said][:5] == numbers
-    said = run("outcomes", "--after", str(last), "--limit", "2")[1]
-    assert [each["number"] for each in said] == numbers[:2]
-    said = run("outcomes", "--after", str(last), "--follow", "--limit", "3")[1]
-    assert [each["number"] for each in said] == numbers[:3]
+    assert [each["number"] for each in output][:5] == numbers
+    output = run("outcomes", "--after", str(last), "--limit", "2")[1]
+    assert [each["number"] for each in output] == numbers[:2]
+    output = run("outcomes", "--after", str(last), "--follow", "--limit", "3")[1]
+    assert [each["number"] for each in output] == numbers[:3]
 
 
 def test_a_subscription_moves_when_lines_were_written(run: Run, url: str) -> None:
@@ -218,12 +218,12 @@ def test_a_subscription_moves_when_lines_were_written(run: Run, url: str) -> Non
         waits.submit_many([(f"sub-{n}", [("sub", 1)], 0) for n in range(5)])
         mine = waits.subscription("cli")
         waits.get("sub-4", wait_ms=10_000)
-    said = run("outcomes", "--subscription", "cli", "--limit", "3")[1]
-    assert [each["number"] for each in said] == [1, 2, 3]
+    output = run("outcomes", "--subscription", "cli", "--limit", "3")[1]
+    assert [each["number"] for each in output] == [1, 2, 3]
     with Client(url) as waits:
         assert waits.subscription("cli").position == 3
-    said = run("outcomes", "--subscription", "cli", "--follow", "--limit", "1")[1]
-    assert [each["number"] for each in said] == [4]
+    output = run("outcomes", "--subscription", "cli", "--follow", "--limit", "1")[1]
+    assert [each["number"] for each in output] == [4]
     assert mine.name == "cli"
 
 

@@ -26,5 +26,5 @@ def test_the_command_over_tables_as_they_are_says_what_the_page_says(
     assert promised is not None
     monkeypatch.chdir(tmp_path)
     assert main([*shlex.split(command[1].replace("\\\n", " ")), "--quiet"]) == 0
-    said = re.sub(r"[\d.]+ s, local", "0.1 s, local", capsys.readouterr().out)
-    assert said.splitlines() == promised[1].splitlines()
+    output = re.sub(r"[\d.]+ s, local", "0.1 s, local", capsys.readouterr().out)
+    assert output.splitlines() == promised[1].splitlines()

@@ -45,12 +45,12 @@ def test_json_lines_are_replayed_on_spark_as_here(
     quick = ["--conf", f"spark.driver.defaultJavaOptions={QUICK_JVM}"]
     assert main([*common, "--out", str(there), "--master", "local[2]", *quick]) == 0
     told = capfd.readouterr()
-    said = json.loads(told.out)
+    output = json.loads(told.out)
     assert "replaying on Spark" in told.err
     assert "WARN" not in told.err
     for name in ("operations", "completed", "expired", "cancelled", "pending", "rejected_rows"):
-        assert said[name] == expected[name]
-    assert said["engine"] == "spark"
+        assert output[name] == expected[name]
+    assert output["engine"] == "spark"
     for part in ("outcomes", "pending", "rejected"):
         assert answer(there, part) == answer(here, part)
     assert sorted(path.name for path in there.iterdir()) == [
@@ -145,9 +145,9 @@ def test_a_signal_while_spark_works_leaves_one_line_and_nothing_half_written(
         os.killpg(process.pid, number)
     else:
         process.send_signal(number)
-    said = process.stderr.read()
+    output = process.stderr.read()
     process.stderr.close()
-    assert process.wait(timeout=120) == status, said
-    assert said.splitlines()[-1] in ("terminated", "interrupted")
-    assert "Traceback" not in said
+    assert process.wait(timeout=120) == status, output
+    assert output.splitlines()[-1] in ("terminated", "interrupted")
+    assert "Traceback" not in output
     assert list((tmp_path / "out").iterdir()) == []

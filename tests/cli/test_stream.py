@@ -125,8 +125,8 @@ def test_folders_are_read_resolved_and_written(
     assert written.args[1:] == (str(out), "state")
     assert written.kwargs["trigger"] is None
     assert written.kwargs["format"] == "parquet"
-    said = json.loads(capsys.readouterr().out)
-    assert (said["completed"], said["rejected_rows"], said["pending"]) == (1, 1, 4)
+    output = json.loads(capsys.readouterr().out)
+    assert (output["completed"], output["rejected_rows"], output["pending"]) == (1, 1, 4)
 
 
 def test_json_without_a_rejected_row_is_no_error(
@@ -144,8 +144,8 @@ def test_json_without_a_rejected_row_is_no_error(
     asked["write_stream"].side_effect = write
     more = ["--out", str(out), "--checkpoint", "state", "--once", "--out-format", "json"]
     assert main(["stream", *INPUTS, *more, "--quiet", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["expired"], said["rejected_rows"]) == (1, 0)
+    output = json.loads(capsys.readouterr().out)
+    assert (output["expired"], output["rejected_rows"]) == (1, 0)
     (out / "outcomes" / "batch=0" / "part-0.json").write_text("")
     assert main(["report", str(out), "--quiet", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["operations"] == 0
@@ -157,9 +157,9 @@ def test_rejected_rows_fail_a_stream_if_that_was_asked_for(
     asked["write_stream"].side_effect = write_batch(tmp_path / "out")
     more = ["--out", str(tmp_path / "out"), "--checkpoint", "state", "--once"]
     assert main(["stream", *INPUTS, *more, "--fail-on-rejected"]) == 1
-    said = capsys.readouterr()
-    assert "late: it came behind" in said.out
-    assert "starting Spark" in said.err
+    output = capsys.readouterr()
+    assert "late: it came behind" in output.out
+    assert "starting Spark" in output.err
 
 
 def test_topics_are_read_and_written(
@@ -207,12 +207,12 @@ def test_ctrl_c_stops_the_query_and_says_how_far_it_came(
     )
     assert main(["stream", *INPUTS, "--out", "out", "--checkpoint", "state"]) == 130
     assert query.stopped
-    assert "1 batches" in (said := capsys.readouterr().err)
-    assert "7 expired; what waits is in state (0 operations)" in said
+    assert "1 batches" in (output := capsys.readouterr().err)
+    assert "7 expired; what waits is in state (0 operations)" in output
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         ([], "either --out OUT or --out-topic TOPIC"),
         (["--out", "a", "--out-topic", "b"], "either --out OUT or --out-topic TOPIC"),
@@ -221,10 +221,10 @@ def test_ctrl_c_stops_the_query_and_says_how_far_it_came(
     ],
 )
 def test_what_is_missing_is_said_before_spark_is_started(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["stream", *INPUTS, "--checkpoint", "state", *arguments]) == 2
-    assert said in capsys.readouterr().err
+    assert output in capsys.readouterr().err
 
 
 class Refused(Exception):
@@ -244,8 +244,8 @@ def test_errors_of_ours_inside_of_sparks_are_told_in_one_line(
     )
     arguments = ["stream", *INPUTS, "--out", "out", "--checkpoint", "state", "--quiet"]
     assert main(arguments) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("sojourn: out holds the results of query 7; use another folder")
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert output.startswith("sojourn: out holds the results of query 7; use another folder")
+    assert output.count("\n") == 1
     with pytest.raises(Refused):
         main(["--traceback", *arguments])

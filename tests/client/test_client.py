@@ -199,13 +199,17 @@ def test_an_operation_comes_back_with_everything_it_had(world: World) -> None:
     requires = [("paid", 1), ("stock/blue mug", 40)]
     answer = world.waits.submit("a/b ü?", requires, 1_000, 1, "shop", {"to": "ann"}, TRACE)
     assert (answer.verdict, answer.at_ms, answer.error) == ("accepted", START_MS, None)
-    found = world.waits.get("a/b ü?")
-    assert found == answer.operation
-    assert (found.id, found.status, found.class_) == ("a/b ü?", "waiting", "shop")
-    assert (found.submitted_ms, found.timeout_ms) == (START_MS, 1_000)
-    assert (found.deadline_ms, found.at_ms, found.waited_ms) == (START_MS + 1_000, None, None)
-    assert found.requires == (("paid", 1), ("stock/blue mug", 40))
-    assert (found.needed, found.payload, found.traceparent) == (1, {"to": "ann"}, TRACE)
+    operation = world.waits.get("a/b ü?")
+    assert operation == answer.operation
+    assert (operation.id, operation.status, operation.class_) == ("a/b ü?", "waiting", "shop")
+    assert (operation.submitted_ms, operation.timeout_ms) == (START_MS, 1_000)
+    assert (operation.deadline_ms, operation.at_ms, operation.waited_ms) == (
+        START_MS + 1_000,
+        None,
+        None,
+    )
+    assert operation.requires == (("paid", 1), ("stock/blue mug", 40))
+    assert (operation.needed, operation.payload, operation.traceparent) == (1, {"to": "ann"}, TRACE)
     world.clock.advance(1_001)
     (outcome,) = world.waits.outcomes()
     assert (outcome.status, outcome.waited_ms, outcome.number) == ("expired", 1_000, 1)
@@ -236,9 +240,9 @@ def test_an_operation_comes_back_with_everything_it_had(world: World) -> None:
 def test_a_payload_comes_back_as_it_was_given(payload: Any, threads_world: World) -> None:
     id = f"payload {payload!r:.100}"
     threads_world.waits.submit(id, [("k", 1)], 1_000, payload=payload)
-    found = threads_world.waits.get(id).payload
-    assert found == payload
-    assert type(found) is type(payload)
+    operation = threads_world.waits.get(id).payload
+    assert operation == payload
+    assert type(operation) is type(payload)
 
 
 @pytest.mark.parametrize(

@@ -389,9 +389,9 @@ def test_a_long_wait_is_asked_for_in_pieces() -> None:
     held = play.hold(WAIT_AT_ONCE_MS / 1000, waiting)
     ended = play.hold(1.0, reply(200, operation(status="expired", at_ms=11, number=1)))
     play._script = [held, held, ended]
-    found = play.take(play.verbs.get("a", wait_ms))
-    assert found is not None
-    assert found.status == "expired"
+    result = play.take(play.verbs.get("a", wait_ms))
+    assert result is not None
+    assert result.status == "expired"
     asked = [int(call.path.partition("wait_ms=")[2]) for call in play.calls]
     assert asked == [WAIT_AT_ONCE_MS, WAIT_AT_ONCE_MS, 5_000]
     assert play.calls[0].timeout_s == 10 + WAIT_AT_ONCE_MS / 1000
@@ -400,9 +400,9 @@ def test_a_long_wait_is_asked_for_in_pieces() -> None:
 def test_a_wait_that_is_over_gives_the_operation_as_it_is() -> None:
     play = Play()
     play._script = [play.hold(2.0, reply(200, operation()))]
-    found = play.take(play.verbs.get("a", 2_000))
-    assert found is not None
-    assert found.status == "waiting"
+    result = play.take(play.verbs.get("a", 2_000))
+    assert result is not None
+    assert result.status == "waiting"
     assert len(play.calls) == 1
 
 

@@ -68,8 +68,8 @@ def test_the_outcomes_of_a_copy_go_on_where_they_were(tmp_path: Path) -> None:
         backup(tmp_path / "waits.db", tmp_path / "copy.db")
     clock.advance(100)
     with Purgatory(tmp_path / "copy.db", clock=clock) as copy:
-        told = [(each.number, each.id, each.waited_ms) for each in copy.outcomes()]
-    assert told == [(1, "a", 10), (2, "b", 50)]
+        outcomes = [(each.number, each.id, each.waited_ms) for each in copy.outcomes()]
+    assert outcomes == [(1, "a", 10), (2, "b", 50)]
 
 
 def test_a_compact_backup_is_smaller_and_has_the_same(tmp_path: Path) -> None:

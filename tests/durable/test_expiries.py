@@ -28,12 +28,12 @@ def machine() -> Machine:
 
 
 def test_a_batch_takes_some_of_them_by_deadline_and_submission(machine: Machine) -> None:
-    told = []
+    expired = []
     for time_ms in range(11, 16):
         _, plan = carry_out(machine, time_ms)
-        told += [(outcome.id, outcome.at_ms, outcome.status) for outcome in plan.outcomes]
+        expired += [(outcome.id, outcome.at_ms, outcome.status) for outcome in plan.outcomes]
         assert len(plan.outcomes) <= 3
-    assert told == [
+    assert expired == [
         (id, at_ms, "expired")
         for at_ms, ids in ((8, "258"), (9, "147"), (10, "0369"))
         for id in ids

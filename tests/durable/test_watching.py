@@ -133,8 +133,8 @@ def test_who_waits_on_a_key_is_told_by_offset_and_submission(waits: Purgatory) -
     waits.signal("k", 3)
 
     def on(key: str, limit: int = 100) -> list[str]:
-        found = waits.inspect(lambda machine: machine.waiting_on(key, limit)).result(0)
-        return [operation.id for operation in found]
+        waiters = waits.inspect(lambda machine: machine.waiting_on(key, limit)).result(0)
+        return [operation.id for operation in waiters]
 
     assert on("k") == ["first", "second", "twice", "late"]
     assert on("k", 2) == ["first", "second"]
@@ -323,10 +323,10 @@ def test_the_journal_tells_batch_by_batch_what_was_taken_and_what_ended(
     clock.advance(1_000)
     read += waits.batches(read[-1].batch, limit=1_000)
     assert [batch.batch for batch in read] == list(range(1, waits.last_batch + 1))
-    told = [outcome for batch in read for outcome in batch.outcomes]
-    assert [outcome.number for outcome in told] == list(range(1, waits.last_outcome + 1))
+    read_outcomes = [outcome for batch in read for outcome in batch.outcomes]
+    assert [outcome.number for outcome in read_outcomes] == list(range(1, waits.last_outcome + 1))
     wanted = oracle.resolve(*rows_of(read))
-    assert by_id(map(as_row, told)) == by_id(wanted.outcomes)
+    assert by_id(map(as_row, read_outcomes)) == by_id(wanted.outcomes)
     # When nobody keeps it any more it goes, and so do the outcomes.
     assert waits.first_outcome < waits.last_outcome
     waits.keep_journal("history", None)

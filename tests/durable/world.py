@@ -275,20 +275,20 @@ class World:
     # What must hold.
 
     def check(self) -> None:
-        told = [as_row(outcome) for outcome in self.feed]
-        assert [outcome.number for outcome in self.feed] == list(range(1, len(told) + 1))
+        outcome_rows = [as_row(outcome) for outcome in self.feed]
+        assert [outcome.number for outcome in self.feed] == list(range(1, len(outcome_rows) + 1))
         assert (
             self.store.outcomes(0, self.shell.followers.last_outcome, 10**9) == self.feed
         )  # nothing changed
-        times = [row["at_ms"] for row in told]
+        times = [row["at_ms"] for row in outcome_rows]
         assert times == sorted(times)
         arrival = {row["id"]: n for n, row in enumerate(self.operations)}
         moments: dict[tuple[int, str], list[int]] = {}  # those that ended so, at that time
-        for row in told:
+        for row in outcome_rows:
             moments.setdefault((row["at_ms"], row["status"]), []).append(arrival[row["id"]])
         assert all(arrivals == sorted(arrivals) for arrivals in moments.values())
         wanted = by_id(rows_oracle.resolve(self.operations, self.signals, self.cancels).outcomes)
-        assert by_id(told) == wanted
+        assert by_id(outcome_rows) == wanted
         operations, signals, cancels = rows_of(self.history)
         resolution = replay.resolve(
             pa.Table.from_pylist(operations, OPERATIONS),

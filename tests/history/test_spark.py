@@ -72,11 +72,11 @@ def test_an_hour_with_kills_is_proven_in_process_and_on_spark(
     counts = check_notes(tmp_path)
     assert kills >= 10
     for session in (None, spark):
-        found = history.verify(tmp_path / "waits.db", tmp_path / "history", spark=session)
+        verification = history.verify(tmp_path / "waits.db", tmp_path / "history", spark=session)
         with capsys.disabled():
-            print(f"\n{kills} kills, acknowledged {counts}: {found}")
-        assert found.counts == {}, found.differences
-        assert found.is_complete
-        assert found.proven == found.rows["operations"]
-        assert found.waiting == 0
-        assert found.last_ms - found.first_ms >= 3_590_000
+            print(f"\n{kills} kills, acknowledged {counts}: {verification}")
+        assert verification.counts == {}, verification.differences
+        assert verification.is_complete
+        assert verification.proven == verification.rows["operations"]
+        assert verification.waiting == 0
+        assert verification.last_ms - verification.first_ms >= 3_590_000

@@ -64,18 +64,22 @@ def verify(path: Path, **options: Any) -> history.Verification:
 
 
 def test_a_history_as_recorded_is_proven(recorded: Path) -> None:
-    found = verify(recorded)
-    assert found.is_proven
-    assert (found.proven, found.waiting, found.in_data) == (5, 1, 5)
-    assert found.unproven == {} or not any(found.unproven.values())
-    assert found.rows == {
+    verification = verify(recorded)
+    assert verification.is_proven
+    assert (verification.proven, verification.waiting, verification.in_data) == (5, 1, 5)
+    assert verification.unproven == {} or not any(verification.unproven.values())
+    assert verification.rows == {
         "operations": 6,
         "signals": 3,
         "cancels": 1,
         "outcomes": 5,
         "forgotten": 0,
     }
-    assert (found.hours, found.removed_hours, found.is_complete) == (2, 0, True)
+    assert (verification.hours, verification.removed_hours, verification.is_complete) == (
+        2,
+        0,
+        True,
+    )
 
 
 def test_a_deadline_at_the_last_moment_is_open(tmp_path: Path) -> None:
@@ -90,9 +94,9 @@ def test_a_deadline_at_the_last_moment_is_open(tmp_path: Path) -> None:
         assert waits.signal("other", 1).at_ms in (submitted_ms + 99, submitted_ms + 100)
         if waits.signal("other", 2).at_ms == submitted_ms + 100:
             assert waits.get("A").status == "waiting"  # type: ignore[union-attr]
-    found = verify(tmp_path)
-    assert found.is_proven, found.differences
-    assert found.waiting + found.proven == 1
+    verification = verify(tmp_path)
+    assert verification.is_proven, verification.differences
+    assert verification.waiting + verification.proven == 1
 
 
 def test_a_history_is_verified_while_it_is_recorded(tmp_path: Path) -> None:
@@ -105,10 +109,10 @@ def test_a_history_is_verified_while_it_is_recorded(tmp_path: Path) -> None:
         waits.submit("A", [("k", 1)], 100)
         recorder.flush()
         waits.submit("B", [("k", 1)], 100)
-        found = verify(tmp_path)
-        assert found.is_proven, found.differences
-        assert found.unproven[findings.NOT_RECORDED] == 1
-        assert found.proven == 1
+        verification = verify(tmp_path)
+        assert verification.is_proven, verification.differences
+        assert verification.unproven[findings.NOT_RECORDED] == 1
+        assert verification.proven == 1
 
 
 def test_files_that_are_read_elsewhere_stay_what_they_were_while_recording_goes_on(
@@ -165,9 +169,9 @@ def test_a_forgotten_key_begins_anew(tmp_path: Path) -> None:
         clock.advance(100)
         waits.signal("other", 3)
     assert [row["key"] for row in read(tmp_path / "history", "forgotten")].count("k") >= 1
-    found = verify(tmp_path)
-    assert found.is_proven, found.differences
-    assert found.proven == 2
+    verification = verify(tmp_path)
+    assert verification.is_proven, verification.differences
+    assert verification.proven == 2
 
 
 def test_of_keys_that_hold_at_once_the_smallest_is_told_also_when_they_were_forgotten(
@@ -189,9 +193,9 @@ def test_of_keys_that_hold_at_once_the_smallest_is_told_also_when_they_were_forg
             clock.advance(rng.choice([0, 30]))
     forgotten = {row["key"] for row in read(tmp_path / "history", "forgotten")}
     assert forgotten == set(keys)
-    found = verify(tmp_path)
-    assert found.is_proven, found.differences
-    assert found.proven == 60
+    verification = verify(tmp_path)
+    assert verification.is_proven, verification.differences
+    assert verification.proven == 60
 
 
 def test_names_keep_the_order_of_keys_and_can_be_taken_back() -> None:
@@ -232,11 +236,11 @@ def test_events_before_a_time_are_counted_by_name() -> None:
 
 
 def check_found(recorded: Path, kinds: set[str]) -> history.Verification:
-    found = verify(recorded)
-    assert not found.is_proven
-    assert set(found.counts) == kinds
-    assert len(found.differences) == sum(found.counts.values())
-    return found
+    verification = verify(recorded)
+    assert not verification.is_proven
+    assert set(verification.counts) == kinds
+    assert len(verification.differences) == sum(verification.counts.values())
+    return verification
 
 
 def test_an_outcome_that_was_changed_is_found(recorded: Path) -> None:
@@ -244,8 +248,8 @@ def test_an_outcome_that_was_changed_is_found(recorded: Path) -> None:
         return [{**row, "at_ms": row["at_ms"] + (row["id"] == "A")} for row in rows]
 
     change(parts(recorded, "outcomes")[0], later)
-    found = check_found(recorded, {findings.CHANGED, findings.DATA})
-    first = found.differences[0]
+    verification = check_found(recorded, {findings.CHANGED, findings.DATA})
+    first = verification.differences[0]
     assert first.name == "A"
     assert isinstance(first.told, dict)
     assert isinstance(first.replayed, dict)
@@ -286,20 +290,20 @@ def test_an_operation_that_is_there_twice_is_found(recorded: Path) -> None:
 def test_a_signal_that_is_missing_is_found(recorded: Path) -> None:
     change(parts(recorded, "signals")[0], lambda rows: rows[1:])
     kinds = {findings.CHANGED, findings.STILL_WAITING, findings.FILE}
-    found = check_found(recorded, kinds)
-    assert {each.name for each in found.differences if each.told} == {"A", "D"}
+    verification = check_found(recorded, kinds)
+    assert {each.name for each in verification.differences if each.told} == {"A", "D"}
 
 
 def test_a_signal_that_is_there_twice_is_found_though_it_changes_nothing(recorded: Path) -> None:
     change(parts(recorded, "signals")[0], lambda rows: [*rows, rows[0]])
-    found = check_found(recorded, {findings.FILE})
-    assert "has 3 rows, and 2 were recorded" in found.differences[0].name
+    verification = check_found(recorded, {findings.FILE})
+    assert "has 3 rows, and 2 were recorded" in verification.differences[0].name
 
 
 def test_a_cancel_that_is_missing_is_found(recorded: Path) -> None:
     change(parts(recorded, "cancels")[0], lambda rows: [])
-    found = check_found(recorded, {findings.CHANGED, findings.FILE})
-    assert found.differences[-1].name == "C"
+    verification = check_found(recorded, {findings.CHANGED, findings.FILE})
+    assert verification.differences[-1].name == "C"
 
 
 def test_an_outcome_too_early_for_its_operation_is_found(recorded: Path) -> None:
@@ -320,8 +324,8 @@ def test_a_file_that_is_missing_damaged_or_a_stranger_is_found(recorded: Path) -
     with pytest.raises(BadFile, match="restore it from a copy"):
         verify(recorded)
     second.unlink()
-    found = verify(recorded)
-    texts = [each.name for each in found.differences if each.kind == findings.FILE]
+    verification = verify(recorded)
+    texts = [each.name for each in verification.differences if each.kind == findings.FILE]
     assert len(texts) == 3
     assert any("none of the recorded files" in text for text in texts)
     assert sum("is gone" in text for text in texts) == 2
@@ -329,9 +333,9 @@ def test_a_file_that_is_missing_damaged_or_a_stranger_is_found(recorded: Path) -
 
 def test_only_so_many_differences_are_listed_and_all_are_counted(recorded: Path) -> None:
     change(parts(recorded, "outcomes")[0], lambda rows: [{**row, "at_ms": 1} for row in rows])
-    found = verify(recorded, show=2)
-    assert len(found.differences) == 2
-    assert found.counts == {findings.CHANGED: 3, findings.DATA: 3}
+    verification = verify(recorded, show=2)
+    assert len(verification.differences) == 2
+    assert verification.counts == {findings.CHANGED: 3, findings.DATA: 3}
 
 
 def test_another_file_s_history_is_refused(recorded: Path, tmp_path: Path) -> None:
@@ -351,14 +355,14 @@ def test_a_folder_without_a_history_is_refused(tmp_path: Path) -> None:
 
 def test_of_a_cut_history_what_is_not_known_is_counted_and_no_difference(recorded: Path) -> None:
     remove_first_hour(recorded)
-    found = verify(recorded)
-    assert found.is_proven, found.differences
-    assert not found.is_complete
+    verification = verify(recorded)
+    assert verification.is_proven, verification.differences
+    assert not verification.is_complete
     # D completes by what a and b had reached before.
-    assert found.unproven[DEPENDS] == 1
-    assert found.unproven[findings.TOLD_BEFORE] == 3
-    assert found.proven == 1  # E: c moved to 8 for the first time since, so it was below
-    assert found.waiting == 1
+    assert verification.unproven[DEPENDS] == 1
+    assert verification.unproven[findings.TOLD_BEFORE] == 3
+    assert verification.proven == 1  # E: c moved to 8 for the first time since, so it was below
+    assert verification.waiting == 1
 
 
 def test_an_operation_submitted_before_the_first_hour_is_not_in_the_history(tmp_path: Path) -> None:
@@ -371,10 +375,10 @@ def test_an_operation_submitted_before_the_first_hour_is_not_in_the_history(tmp_
         clock.advance(HOUR_MS)
         waits.signal("a", 1)
     remove_first_hour(tmp_path)
-    found = verify(tmp_path)
-    assert found.is_proven
-    assert found.unproven[BEFORE] == 1
-    assert found.proven == 0
+    verification = verify(tmp_path)
+    assert verification.is_proven
+    assert verification.unproven[BEFORE] == 1
+    assert verification.proven == 0
 
 
 def test_a_history_begun_late_is_a_cut_one(tmp_path: Path) -> None:
@@ -393,11 +397,11 @@ def test_a_history_begun_late_is_a_cut_one(tmp_path: Path) -> None:
             waits.submit("D", [("k", 4)], 10)
             waits.signal("k", 4)
             clock.advance(100)
-    found = verify(tmp_path)
-    assert found.is_proven, found.differences
-    assert not found.is_complete
-    assert found.unproven[DEPENDS] == 2  # B and C: l may have come to anything
-    assert found.proven == 1
+    verification = verify(tmp_path)
+    assert verification.is_proven, verification.differences
+    assert not verification.is_complete
+    assert verification.unproven[DEPENDS] == 2  # B and C: l may have come to anything
+    assert verification.proven == 1
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -410,10 +414,10 @@ def test_a_random_history_cut_anywhere_has_no_differences(seed: int, tmp_path: P
     proven = [history.verify(world.data, world.folder).proven]
     for _ in range(count - 1):
         remove_first_hour(tmp_path)
-        found = history.verify(world.data, world.folder)
-        assert found.is_proven, found.differences
-        assert not found.is_complete
-        proven.append(found.proven)
+        verification = history.verify(world.data, world.folder)
+        assert verification.is_proven, verification.differences
+        assert not verification.is_complete
+        proven.append(verification.proven)
     assert proven == sorted(proven, reverse=True)
     assert proven[1] > 0
 
@@ -431,9 +435,13 @@ def test_a_hole_in_the_history_cuts_it_there(tmp_path: Path) -> None:
     for each in (tmp_path / "history").glob(f"*/{middle}*"):
         if each.is_dir():
             shutil.rmtree(each)
-    found = verify(tmp_path)
-    assert found.is_proven
-    assert (found.hours, found.removed_hours, found.is_complete) == (1, 2, False)
+    verification = verify(tmp_path)
+    assert verification.is_proven
+    assert (verification.hours, verification.removed_hours, verification.is_complete) == (
+        1,
+        2,
+        False,
+    )
 
 
 # On the command line.

@@ -26,10 +26,10 @@ class Element:
     def _said(self) -> list[str]:
         if self.tag in _UNSEEN:
             return []
-        said = [" "] if self.tag in _BLOCKS else []
+        words = [" "] if self.tag in _BLOCKS else []
         for child in self.children:
-            said += [child] if isinstance(child, str) else child._said()
-        return said
+            words += [child] if isinstance(child, str) else child._said()
+        return words
 
     def all(self, tag: str, class_: str | None = None) -> list[Element]:
         """The elements inside with this tag, and with this class."""

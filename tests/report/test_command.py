@@ -29,9 +29,9 @@ def week(expired: int) -> list[Row]:
 def test_a_folder_has_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = written(tmp_path / "answers", week(20))
     assert main(["report", str(folder), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["expired"] == 20
-    assert said["files"] == {"report": str(folder / "report.html")}
+    text = json.loads(capsys.readouterr().out)
+    assert text["expired"] == 20
+    assert text["files"] == {"report": str(folder / "report.html")}
     page = read_page((folder / "report.html").read_text(encoding="utf-8"))
     assert page.one("h1").text == "100 operations: 80.0 % completed, 20.0 % ran out of time"
 
@@ -40,8 +40,8 @@ def test_two_folders_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[
     before = written(tmp_path / "last-week", week(20))
     after = written(tmp_path / "this-week", week(5))
     assert main(["report", str(before), str(after), "--json"]) == 0
-    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [each["expired"] for each in said] == [20, 5]
+    text = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["expired"] for each in text] == [20, 5]
     page = read_page((after / "comparison.html").read_text(encoding="utf-8"))
     lines = {row[0]: row[2] for row in page.one("div", "advice").rows}
     assert lines == {
@@ -56,15 +56,15 @@ def test_folders_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
     folders = [written(tmp_path / name / "answers", week(9)) for name in ("a", "b")]
     out = tmp_path / "two.html"
     assert main(["report", *map(str, folders), "-o", str(out), "--quiet"]) == 0
-    said = read_page(out.read_text(encoding="utf-8")).text
-    assert all(str(folder) in said for folder in folders)
+    text = read_page(out.read_text(encoding="utf-8")).text
+    assert all(str(folder) in text for folder in folders)
 
 
 def test_it_can_be_told_when_the_data_ends(tmp_path: Path) -> None:
     folder = written(tmp_path / "answers", week(20))
     assert main(["report", str(folder), "--until", "1970-01-01T01:00", "--quiet"]) == 0
-    said = read_page((folder / "report.html").read_text(encoding="utf-8")).text
-    assert "The data is taken to end on 1 Jan 1970, 01:00." in said
+    text = read_page((folder / "report.html").read_text(encoding="utf-8")).text
+    assert "The data is taken to end on 1 Jan 1970, 01:00." in text
 
 
 def test_a_second_folder_that_is_not_there_is_named(

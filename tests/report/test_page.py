@@ -98,12 +98,12 @@ def test_the_page_says_in_words_what_it_counts_and_what_it_leaves_out() -> None:
         outcome(4, "cancelled", 0, 10, None),
         outcome(5, "cancelled", 0, 10, 20),
     ]
-    said = read_page(page_of(rows)).text
-    assert "5 operations: 20.0 % completed, 40.0 % ran out of time" in said
-    assert "Counted: 3 operations of 5. 2 got their event." in said
-    assert "Not counted: 2 operations that were cancelled." in said
-    assert "Whether the others ever get theirs, nobody knows." in said
-    assert "present timeout 30 s" in said
+    words = read_page(page_of(rows)).text
+    assert "5 operations: 20.0 % completed, 40.0 % ran out of time" in words
+    assert "Counted: 3 operations of 5. 2 got their event." in words
+    assert "Not counted: 2 operations that were cancelled." in words
+    assert "Whether the others ever get theirs, nobody knows." in words
+    assert "present timeout 30 s" in words
 
 
 def test_a_timeout_that_is_too_tight_or_too_long_is_called_so() -> None:
@@ -123,9 +123,9 @@ def test_rejected_rows_are_listed_by_reason() -> None:
         }
     )
     tables = report.Stays.of_tables(table([outcome(1, "completed", 0, 5)]), None, rejected)
-    said = read_page(report.page(report.count(tables))).text
-    assert "id is null operations 2 key is null signals 1" in said
-    assert "3 operations" in said
+    words = read_page(report.page(report.count(tables))).text
+    assert "id is null operations 2 key is null signals 1" in words
+    assert "3 operations" in words
 
 
 # Colours.
@@ -153,7 +153,7 @@ def test_text_and_shapes_stand_out(colours: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ms", "said"),
+    ("ms", "words"),
     [
         (0, "0 ms"),
         (1, "1 ms"),
@@ -174,12 +174,12 @@ def test_text_and_shapes_stand_out(colours: dict[str, str]) -> None:
         (40 * 365 * 86_400_000, "40 years"),
     ],
 )
-def test_durations_read_as_people_say_them(ms: int, said: str) -> None:
-    assert duration(ms) == said
+def test_durations_read_as_people_say_them(ms: int, words: str) -> None:
+    assert duration(ms) == words
 
 
 @pytest.mark.parametrize(
-    ("part", "whole", "said"),
+    ("part", "whole", "words"),
     [
         (0, 0, "–"),
         (0, 5, "0 %"),
@@ -191,8 +191,8 @@ def test_durations_read_as_people_say_them(ms: int, said: str) -> None:
         (10**9 - 1, 10**9, "> 99.999 %"),
     ],
 )
-def test_shares_never_round_to_none_or_all(part: int, whole: int, said: str) -> None:
-    assert share(part, whole) == said
+def test_shares_never_round_to_none_or_all(part: int, whole: int, words: str) -> None:
+    assert share(part, whole) == words
 
 
 def test_moments_are_utc_and_beyond_the_calendar_bare_milliseconds() -> None:
@@ -287,7 +287,7 @@ class Browser:
         self.page = context.new_page()
         self.wrong: list[str] = []
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("console", lambda said: self.wrong.append(said.text))
+        self.page.on("console", lambda words: self.wrong.append(words.text))
         self.page.on("request", lambda request: self._note(request.url))
 
     def _note(self, url: str) -> None:
@@ -360,8 +360,8 @@ def test_a_finger_reads_values_off_a_chart(phone: Browser, tmp_path: Path) -> No
     box = chart.bounding_box()
     assert box is not None
     phone.page.touchscreen.tap(box["x"] + 0.6 * box["width"], box["y"] + 50)
-    said = phone.text(".cards .read")
-    assert re.fullmatch(r"timeout .* expire before their event \(.* to .*\)", said)
+    words = phone.text(".cards .read")
+    assert re.fullmatch(r"timeout .* expire before their event \(.* to .*\)", words)
     phone.page.touchscreen.tap(5, box["y"] + 50)
     assert phone.text(".cards .read") == ""
 
@@ -379,8 +379,8 @@ def test_any_timeout_can_be_typed(phone: Browser, tmp_path: Path) -> None:
         ("3 min 20 s", 200_000, False),
     ):
         field.fill(typed)
-        said = phone.text(".whatif tbody td")
-        found = re.fullmatch(r"([\d.]+) %, about ([\d,]+) of ([\d,]+)", said)
+        words = phone.text(".whatif tbody td")
+        found = re.fullmatch(r"([\d.]+) %, about ([\d,]+) of ([\d,]+)", words)
         assert found is not None
         share, number, whole = (float(part.replace(",", "")) for part in found.groups())
         assert whole == len(rows)

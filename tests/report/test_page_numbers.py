@@ -146,8 +146,8 @@ def test_the_headline_and_the_tiles(page: Page) -> None:
     assert tiles == expected
     first_ms = min(row["submitted_ms"] for row in page.rows)
     last_ms = max(row["at_ms"] for row in page.rows)
-    said = page.page.one("header").all("p")[1].text
-    assert said == f"From {moment(first_ms)} to {moment(last_ms)} UTC."
+    text = page.page.one("header").all("p")[1].text
+    assert text == f"From {moment(first_ms)} to {moment(last_ms)} UTC."
 
 
 def test_the_waits(page: Page) -> None:
@@ -186,10 +186,10 @@ def test_when_most_waited(page: Page) -> None:
     assert found[3] == pending
 
 
-def in_ms(said: str) -> int:
+def in_ms(text: str) -> int:
     """The step of a chart, read back."""
     numbers = {"ms": 1, "s": 1_000, "min": MINUTE_MS, "h": HOUR_MS, "d": 24 * HOUR_MS}
-    number, unit = said.split()
+    number, unit = text.split()
     return int(number) * numbers[unit]
 
 
@@ -303,13 +303,13 @@ def test_the_ladder(page: Page) -> None:
         known = [naive if timeout_ms <= naive.horizon_ms else None for naive in naives]
         losses = [naive.lost(timeout_ms) if naive else None for naive in known]
         if any(lost and 0 < lost[0] < 1 for lost in losses):
-            said = [
+            text = [
                 f"{percent(lost[0])} ({percent(lost[1])} to {percent(lost[2])})"
                 if lost
                 else "not known"
                 for lost in losses
             ]
-            expected.append([duration(timeout_ms), *said])
+            expected.append([duration(timeout_ms), *text])
     assert [row for each in tables for row in each.rows] == expected
 
 
@@ -369,29 +369,29 @@ def test_the_cards_say_the_same_in_words(page: Page) -> None:
         rows, pending = page.of_class(name)
         naive, timeouts = page.naive(name), naive_advice.commonest_timeout([*rows, *pending])
         assert timeouts is not None
-        said = card.one("p", "said").text
+        text = card.one("p", "said").text
         for part in (0.99, 0.999):
             ms, least, most = naive.need(part)
             words = f"{duration(ms or 0)} ({duration(least)} to {duration(most or 0)})"
             if ms is None or most is None:
                 words = f"at least {duration(least)}, how much more is not known"
-            assert words in said
-        assert duration(timeouts[0]) in said
-        lost = re.search(r", (.*?) expire before their event comes", said)
+            assert words in text
+        assert duration(timeouts[0]) in text
+        lost = re.search(r", (.*?) expire before their event comes", text)
         if lost:
             assert lost[1] == percent(naive.lost(timeouts[0])[0])
-        vain = re.search(r"keeps ([\d,]+) operation", said)
+        vain = re.search(r"keeps ([\d,]+) operation", text)
         if vain:
             expired = [row for row in rows if row["status"] == "expired"]
             assert vain[1] == count(sum(row["condition_ms"] is None for row in expired))
-        several = re.search(r"There are (.*?) different timeouts", said)
+        several = re.search(r"There are (.*?) different timeouts", text)
         assert (several[1] if several else "1") == count(timeouts[2])
 
 
 def read_outs(section: Element, says: str) -> list[str]:
     """What the charts of that kind say where they are pointed at."""
     charts = [svg for svg in section.all("svg") if says in svg.attributes.get("aria-label", "")]
-    return [said for svg in charts for _, said in json.loads(svg.attributes.get("data-read", "[]"))]
+    return [text for svg in charts for _, text in json.loads(svg.attributes.get("data-read", "[]"))]
 
 
 def test_what_the_charts_of_time_say(page: Page) -> None:
@@ -411,11 +411,11 @@ def test_what_the_charts_of_time_say(page: Page) -> None:
             for row in page.rows
         )
         by_moment[moment(at_ms)] = waiting, expired
-    for said in read_outs(section, "Waiting operations"):
-        at, waiting = re.fullmatch(r"(.*): ([\d,]+) waiting", said).groups()  # type: ignore[union-attr]
+    for text in read_outs(section, "Waiting operations"):
+        at, waiting = re.fullmatch(r"(.*): ([\d,]+) waiting", text).groups()  # type: ignore[union-attr]
         assert count(by_moment[at][0]) == waiting
-    for said in read_outs(section, "Expiries"):
-        at, expired = re.fullmatch(r".* to (.*): ([\d,]+) expired", said).groups()  # type: ignore[union-attr]
+    for text in read_outs(section, "Expiries"):
+        at, expired = re.fullmatch(r".* to (.*): ([\d,]+) expired", text).groups()  # type: ignore[union-attr]
         assert count(by_moment[at][1]) == expired
 
 
@@ -423,8 +423,8 @@ def test_the_bars_add_up(page: Page) -> None:
     """Their edges are rounded where they are written, so no more can be read back."""
     section = page.sections["How long they waited"]
     number: Counter[str] = Counter()
-    for said in read_outs(section, "Waiting times"):
-        for many, status in re.findall(r"([\d,]+) (completed|expired|cancelled)", said):
+    for text in read_outs(section, "Waiting times"):
+        for many, status in re.findall(r"([\d,]+) (completed|expired|cancelled)", text):
             number[status] += int(many.replace(",", ""))
     for status in ("completed", "expired", "cancelled"):
         drawn = len([svg for svg in section.all("svg") if "data-read" in svg.attributes])
@@ -442,9 +442,9 @@ def test_what_the_curves_say(page: Page) -> None:
         for number in range(bin_number(naive.horizon_ms) + 1):
             for ms in (start_of(number + 1) - 1, naive.horizon_ms):
                 known.setdefault(duration(ms), set()).add(ms)
-        for said in read_outs(card, "share that would have expired"):
+        for text in read_outs(card, "share that would have expired"):
             found = re.fullmatch(
-                r"timeout (.*): (.*) expire before their event \((.*) to (.*)\)", said
+                r"timeout (.*): (.*) expire before their event \((.*) to (.*)\)", text
             )
             assert found is not None
             shares = [tuple(map(percent, naive.lost(ms))) for ms in known[found[1]]]
@@ -478,6 +478,6 @@ def test_a_comparison_has_the_numbers_of_both_pages() -> None:
 
 
 def test_the_footer_claims_no_more_than_is_true(page: Page) -> None:
-    said = page.page.one("footer").text
-    assert "none is estimated" not in said
-    assert "is estimated where the data ends too soon to count it, and has bounds" in said
+    text = page.page.one("footer").text
+    assert "none is estimated" not in text
+    assert "is estimated where the data ends too soon to count it, and has bounds" in text

@@ -77,7 +77,7 @@ def running(
 ) -> Iterator[Running]:
     """A service on a free port, until the block ends; its ending is part of the test."""
     started = threading.Event()
-    found: list[Running] = []
+    services: list[Running] = []
     errors: list[BaseException] = []
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
 
@@ -88,7 +88,7 @@ def running(
                 server = Server(service)
                 port = listener.getsockname()[1]
                 http.base_url = httpx.URL(f"http://127.0.0.1:{port}")
-                found.append(Running(service, server, port, http))
+                services.append(Running(service, server, port, http))
                 started.set()
                 await server.serve(sockets=[listener])
         finally:
@@ -107,12 +107,12 @@ def running(
         thread.start()
         started.wait(LONG_S)
         try:
-            if found:
-                yield found[0]
+            if services:
+                yield services[0]
         finally:
             http.close()
-            if found and thread.is_alive():
-                found[0]._loop.call_soon_threadsafe(found[0].server.stop)
+            if services and thread.is_alive():
+                services[0]._loop.call_soon_threadsafe(services[0].server.stop)
             thread.join(LONG_S)
             assert not thread.is_alive(), "the service does not end"
     if errors:

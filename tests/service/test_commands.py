@@ -32,14 +32,14 @@ def test_an_operation_that_is_accepted_comes_back_whole(served: Running) -> None
     asked |= {"class": "orders", "traceparent": TRACE}
     answer = served.http.post("/v1/operations", json=asked)
     assert answer.status_code == 201
-    told = answer.json()
-    assert told["verdict"] == "accepted"
-    operation = told["operation"]
+    reply = answer.json()
+    assert reply["verdict"] == "accepted"
+    operation = reply["operation"]
     assert operation == {
         "id": "whole",
         "status": "waiting",
-        "submitted_ms": told["at_ms"],
-        "deadline_ms": told["at_ms"] + 600_000,
+        "submitted_ms": reply["at_ms"],
+        "deadline_ms": reply["at_ms"] + 600_000,
         "timeout_ms": 600_000,
         "at_ms": None,
         "by_key": None,
@@ -110,16 +110,16 @@ def test_no_rows_are_answered_with_no_answers(served: Running) -> None:
 def test_a_payload_of_json_comes_back_as_it_was_given(served: Running, payload: Any) -> None:
     id = f"payload-{payload!r}"
     served.http.post("/v1/operations", json=row(id, payload=payload)).raise_for_status()
-    told = served.http.get(f"/v1/operations/{id.replace('/', '%2F')}").json()
-    assert told["payload"] == payload
-    assert type(told["payload"]) is type(payload)
+    reply = served.http.get(f"/v1/operations/{id.replace('/', '%2F')}").json()
+    assert reply["payload"] == payload
+    assert type(reply["payload"]) is type(payload)
 
 
 def test_a_payload_of_bytes_comes_back_as_bytes(served: Running) -> None:
     served.http.post("/v1/operations", json=row("bytes", payload_base64="AAH/")).raise_for_status()
-    told = served.http.get("/v1/operations/bytes").json()
-    assert told["payload_base64"] == "AAH/"
-    assert "payload" not in told
+    reply = served.http.get("/v1/operations/bytes").json()
+    assert reply["payload_base64"] == "AAH/"
+    assert "payload" not in reply
 
 
 def test_no_payload_is_told_as_none(served: Running) -> None:
@@ -308,5 +308,5 @@ def test_times_are_those_of_the_purgatory(tmp_path: Path) -> None:
     ):
         served.submit("late", timeout_ms=100)
         clock.advance(200)
-        told = served.http.get("/v1/operations/late").json()
-        assert (told["status"], told["waited_ms"]) == ("expired", 100)
+        reply = served.http.get("/v1/operations/late").json()
+        assert (reply["status"], reply["waited_ms"]) == ("expired", 100)

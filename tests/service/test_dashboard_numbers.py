@@ -85,12 +85,12 @@ def test_percentiles_are_within_an_eighth_of_the_truth(seed: int) -> None:
     for slices in (SLICES, 6):
         after = now_ms // SLICE_MS - slices
         kept = sorted(value for time_ms, value in values if time_ms // SLICE_MS > after)
-        told = durations.over(now_ms, slices)
-        assert told.count == len(kept)
-        assert told.max_ms == pytest.approx(kept[-1], abs=0.001)
+        result = durations.over(now_ms, slices)
+        assert result.count == len(kept)
+        assert result.max_ms == pytest.approx(kept[-1], abs=0.001)
         for percent in (50, 99):
             exact = kept[-(-len(kept) * percent // 100) - 1]
-            assert exact - 0.001 <= told.percentile_ms(percent) <= exact * 1.13 + 0.001
+            assert exact - 0.001 <= result.percentile_ms(percent) <= exact * 1.13 + 0.001
 
 
 def test_what_is_older_than_the_window_no_longer_counts() -> None:
@@ -323,15 +323,15 @@ def counts(completed: list[int], expired: list[int], name: str = "order") -> Cla
 
 
 def finding(found: ClassCounts, sample: list[Ended] | None = None) -> dict[str, Any]:
-    told = findings.expiries(found, NOW_MS, sample or [])
-    assert told is not None
-    return told
+    result = findings.expiries(found, NOW_MS, sample or [])
+    assert result is not None
+    return result
 
 
 def test_a_class_that_expires_is_told() -> None:
-    told = finding(counts([50, 50, 50, 10, 10], [0, 1, 0, 40, 40]))
-    assert told["level"] == "warn"
-    assert (told["class"], told["expired"], told["ended"]) == ("order", 81, 251)
+    result = finding(counts([50, 50, 50, 10, 10], [0, 1, 0, 40, 40]))
+    assert result["level"] == "warn"
+    assert (result["class"], result["expired"], result["ended"]) == ("order", 81, 251)
     assert finding(counts([5], [25]))["level"] == "bad"
 
 
@@ -371,11 +371,11 @@ def test_a_class_that_is_fine_or_fine_again_is_not_told(fine: ClassCounts) -> No
 def test_the_key_that_the_expired_lacked_is_named() -> None:
     late = Late(lambda key: None)
     shared = [follow(late, [("stock/mug", n), (f"order-{n}/paid", 1)]) for n in range(10)]
-    told = finding(counts([5], [25]), shared)["lacked"]
-    assert told == {"key": "stock/mug", "is_kind": False, "expired": 10, "sampled": 10}
+    result = finding(counts([5], [25]), shared)["lacked"]
+    assert result == {"key": "stock/mug", "is_kind": False, "expired": 10, "sampled": 10}
     own = [follow(late, [(f"order-{n}/paid", 1)]) for n in range(10)]
-    told = finding(counts([5], [25]), own)["lacked"]
-    assert told == {"key": "order-#/paid", "is_kind": True, "expired": 10, "sampled": 10}
+    result = finding(counts([5], [25]), own)["lacked"]
+    assert result == {"key": "order-#/paid", "is_kind": True, "expired": 10, "sampled": 10}
     different = [follow(late, [(chr(97 + n) * 3, 1)]) for n in range(10)]
     assert "lacked" not in finding(counts([5], [25]), different)
 

@@ -78,8 +78,8 @@ def submit(served: Running, id: str, *requires: tuple[str, int], **more: Any) ->
 
 
 def status_of(served: Running, id: str) -> str:
-    found: str = served.http.get(f"/v1/operations/{quote(id, safe='')}").json()["status"]
-    return found
+    card: str = served.http.get(f"/v1/operations/{quote(id, safe='')}").json()["status"]
+    return card
 
 
 # What it shows.
@@ -137,22 +137,22 @@ def test_search_says_which_requirements_hold_and_a_cancel_asks_first(
     show(page, served)
     page.get_by_label("Find by id or key").fill("order/7")
     page.get_by_role("button", name="Find").click()
-    found = page.locator("#found")
-    expect(found).to_contain_text("1 of 2 requirements hold; 2 are needed.")
-    expect(found.locator("tbody tr").nth(0)).to_contain_text("✓ holds")
-    expect(found.locator("tbody tr").nth(1)).to_contain_text("✗ does not hold")
-    expect(found).to_contain_text(re.compile(r"time left\s*9 min"))
-    expect(found.locator("pre")).to_contain_text('"to": "ann"')
-    found.get_by_role("button", name="Cancel the operation…").click()
+    card = page.locator("#found")
+    expect(card).to_contain_text("1 of 2 requirements hold; 2 are needed.")
+    expect(card.locator("tbody tr").nth(0)).to_contain_text("✓ holds")
+    expect(card.locator("tbody tr").nth(1)).to_contain_text("✗ does not hold")
+    expect(card).to_contain_text(re.compile(r"time left\s*9 min"))
+    expect(card.locator("pre")).to_contain_text('"to": "ann"')
+    card.get_by_role("button", name="Cancel the operation…").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Cancel order/7?")
     dialog.get_by_role("button", name="Let it wait").click()
     expect(dialog).to_be_hidden()
     assert status_of(served, "order/7") == "waiting"
-    found.get_by_role("button", name="Cancel the operation…").click()
+    card.get_by_role("button", name="Cancel the operation…").click()
     dialog.get_by_role("button", name="Cancel the operation").click()
     expect(dialog).to_be_hidden()
-    expect(found.locator("h2")).to_contain_text("cancelled")
+    expect(card.locator("h2")).to_contain_text("cancelled")
     assert status_of(served, "order/7") == "cancelled"
 
 
@@ -160,9 +160,9 @@ def test_a_signal_from_the_page_completes_what_waits(page: Any, served: Running)
     large = 2**62 + 1  # more than JavaScript's numbers hold
     submit(served, "large", ("counter", large))
     show(page, served, "/#find=counter")
-    found = page.locator("#found")
-    expect(found.locator("tbody tr")).to_contain_text("4,611,686,018,427,387,905")
-    found.get_by_role("button", name="Signal this key…").click()
+    card = page.locator("#found")
+    expect(card.locator("tbody tr")).to_contain_text("4,611,686,018,427,387,905")
+    card.get_by_role("button", name="Signal this key…").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("Offset")).to_have_value(str(large))
     dialog.get_by_label("Offset").fill("many")
@@ -171,7 +171,7 @@ def test_a_signal_from_the_page_completes_what_waits(page: Any, served: Running)
     dialog.get_by_label("Offset").fill(str(large))
     dialog.get_by_role("button", name="Signal").click()
     expect(dialog).to_be_hidden()
-    expect(found).to_contain_text("waiting0 operations")
+    expect(card).to_contain_text("waiting0 operations")
     assert status_of(served, "large") == "completed"
 
 
@@ -235,10 +235,10 @@ def test_hostile_names_and_payloads_are_only_ever_text(page: Any, tmp_path: Path
             row = page.locator("#classes th").filter(has_text=name.strip()).first
             expect(row).to_be_attached()
             page.goto(f"{served.url}/#find={quote(name, safe='')}")
-            found = page.locator("#found")
-            expect(found.locator("h2").first).to_contain_text(name.strip())
-            expect(found.locator("pre").first).to_be_attached()
-            found.get_by_role("button", name="Cancel the operation…").click()
+            card = page.locator("#found")
+            expect(card.locator("h2").first).to_contain_text(name.strip())
+            expect(card.locator("pre").first).to_be_attached()
+            card.get_by_role("button", name="Cancel the operation…").click()
             expect(page.locator("#confirm-title")).to_have_text(f"Cancel {name}?")
             page.keyboard.press("Escape")
         assert page.evaluate("window.hacked") is None

@@ -72,10 +72,10 @@ class World:
 
     def outcomes(self) -> list[Operation]:
         """Everything the feed has told."""
-        found: list[Operation] = []
-        while page := self.purgatory.outcomes(found[-1].number or 0 if found else 0, limit=500):
-            found += page
-        return found
+        listed: list[Operation] = []
+        while page := self.purgatory.outcomes(listed[-1].number or 0 if listed else 0, limit=500):
+            listed += page
+        return listed
 
 
 @pytest.fixture

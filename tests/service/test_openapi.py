@@ -51,8 +51,10 @@ def test_the_document_is_valid_openapi(schema: Any) -> None:
 
 def test_the_document_names_every_route_and_no_other(served: Running) -> None:
     document = served.http.get("/openapi.json").json()
-    told = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
-    assert told == {(action.method, action.plain_path) for action in ACTIONS}
+    documented = {
+        (method.upper(), path) for path, item in document["paths"].items() for method in item
+    }
+    assert documented == {(action.method, action.plain_path) for action in ACTIONS}
     routed = {route.path.replace(":path}", "}") for route in routes()}  # type: ignore[attr-defined]
     assert routed == set(document["paths"])
 

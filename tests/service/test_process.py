@@ -168,7 +168,7 @@ def test_the_curl_example_of_the_readme_works_as_printed(tmp_path: Path) -> None
     assert serve.partition("#")[0].strip() == "sojourn serve waits"
     assert len(curls) == 5
     with Process(tmp_path / "waits") as process:
-        told = []
+        outcomes = []
         for line in curls:
             command, _, _ = line.partition("  #")
             command = command.replace("localhost:8080", f"127.0.0.1:{process.port}")
@@ -176,10 +176,10 @@ def test_the_curl_example_of_the_readme_works_as_printed(tmp_path: Path) -> None
                 ["sh", "-c", command], capture_output=True, text=True, timeout=LONG_S
             )
             assert done.returncode == 0, done.stderr
-            told.append(json.loads(done.stdout))
-    assert told[0]["verdict"] == "accepted"
-    assert told[-2]["status"] == "completed"
-    assert told[-1]["outcomes"][0]["id"] == told[-2]["id"]
+            outcomes.append(json.loads(done.stdout))
+    assert outcomes[0]["verdict"] == "accepted"
+    assert outcomes[-2]["status"] == "completed"
+    assert outcomes[-1]["outcomes"][0]["id"] == outcomes[-2]["id"]
 
 
 def test_the_package_without_the_extra_says_what_to_install(tmp_path: Path) -> None:

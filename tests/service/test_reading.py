@@ -48,8 +48,8 @@ def test_an_operation_that_waits_says_which_requirements_hold(served: Running) -
     served.http.post("/v1/operations", json=row).raise_for_status()
     served.signal("r/a", 1)
     served.signal("r/b", 7)
-    told = served.http.get("/v1/operations/r").json()
-    assert [(each["progress"], each["holds"]) for each in told["requires"]] == [
+    reply = served.http.get("/v1/operations/r").json()
+    assert [(each["progress"], each["holds"]) for each in reply["requires"]] == [
         (1, False),
         (7, True),
         (None, False),
@@ -73,8 +73,8 @@ def test_every_key_can_stand_in_a_path(served: Running, key: str) -> None:
     key = f"{key}/key"
     served.submit(f"key of {key!r}", key, 10)
     served.signal(key, 3)
-    told = served.http.get(f"/v1/keys/{path_of(key)}").json()
-    assert told == {"key": key, "progress": 3, "waiting": 1}
+    reply = served.http.get(f"/v1/keys/{path_of(key)}").json()
+    assert reply == {"key": key, "progress": 3, "waiting": 1}
     listed = served.http.get("/v1/operations", params={"key": key}).json()
     assert [each["id"] for each in listed["operations"]] == [f"key of {key!r}"]
 
@@ -101,8 +101,8 @@ def test_the_oldest_waits_are_listed(tmp_path: Path) -> None:
         for id in "abc":
             served.submit(id)
             clock.advance(10)
-        told = served.http.get("/v1/operations", params={"limit": 2}).json()
-        assert [each["id"] for each in told["operations"]] == ["a", "b"]
+        reply = served.http.get("/v1/operations", params={"limit": 2}).json()
+        assert [each["id"] for each in reply["operations"]] == ["a", "b"]
 
 
 def test_a_path_that_is_not_utf8_is_refused(served: Running) -> None:
@@ -200,15 +200,15 @@ def test_a_long_poll_is_answered_when_the_operation_ends(
 
 def test_a_long_poll_of_an_ended_operation_is_answered_at_once(served: Running) -> None:
     served.end("poll-ended")
-    told = served.http.get("/v1/operations/poll-ended?wait_ms=60000").json()
-    assert told["status"] == "completed"
+    reply = served.http.get("/v1/operations/poll-ended?wait_ms=60000").json()
+    assert reply["status"] == "completed"
 
 
 def test_a_long_poll_whose_time_runs_out_tells_the_operation_as_it_is(served: Running) -> None:
     served.submit("poll-on", "poll-on/k")
-    told = served.http.get("/v1/operations/poll-on?wait_ms=20").json()
-    assert told["status"] == "waiting"
-    assert told["requires"][0]["holds"] is False
+    reply = served.http.get("/v1/operations/poll-on?wait_ms=20").json()
+    assert reply["status"] == "waiting"
+    assert reply["requires"][0]["holds"] is False
 
 
 def test_a_long_poll_of_the_feed_is_answered_by_the_next_outcome(
@@ -232,9 +232,9 @@ def test_no_end_is_lost_between_looking_and_waiting(
     for n in range(30):
         served.submit(f"race{n}", f"race{n}")
         poll = elsewhere.submit(served.http.get, f"/v1/operations/race{n}?wait_ms=60000")
-        told = elsewhere.submit(served.signal, f"race{n}")
+        reply = elsewhere.submit(served.signal, f"race{n}")
         assert poll.result(LONG_S).json()["status"] == "completed"
-        told.result(LONG_S)
+        reply.result(LONG_S)
 
 
 def test_a_client_that_goes_away_leaves_no_waiter(served: Running) -> None:
@@ -363,9 +363,9 @@ def test_what_is_kept_for_readers_that_do_not_read_is_bounded() -> None:
         )
 
     async def follow(feed: Feed, waits: Waits, after: int) -> int:
-        while told := await feed.page(after, 300):
-            assert [number for number, _ in told] == list(range(after + 1, told[-1][0] + 1))
-            after = told[-1][0]
+        while reply := await feed.page(after, 300):
+            assert [number for number, _ in reply] == list(range(after + 1, reply[-1][0] + 1))
+            after = reply[-1][0]
         return after
 
     payload = "x" * 10_000

@@ -34,8 +34,8 @@ def commands(page: str) -> list[str]:
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```(?:console|ini)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     parts = [part for line in "".join(blocks).splitlines() for part in line.split("|")]
-    found = (re.search(r"(?:^|/bin/|\s)sojourn (.+?)(?:  #.*)?$", part) for part in parts)
-    return [command[1].strip() for command in found if command]
+    matches = (re.search(r"(?:^|/bin/|\s)sojourn (.+?)(?:  #.*)?$", part) for part in parts)
+    return [command[1].strip() for command in matches if command]
 
 
 @pytest.mark.parametrize(
@@ -177,9 +177,9 @@ def test_a_damaged_or_newer_or_busy_folder_is_refused_in_a_line(
 ) -> None:
     def refused(folder: Path) -> str:
         assert main(["serve", str(folder), "--port", "0", "--quiet"]) == 2
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1
-        return said
+        message = capsys.readouterr().err
+        assert message.count("\n") == 1
+        return message
 
     for name in ("damaged", "newer", "busy"):
         with durable.Purgatory(_folder(tmp_path / name) / "waits.db") as waits:

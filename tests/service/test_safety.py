@@ -228,16 +228,16 @@ def test_half_a_request_does_not_hold_the_service(tmp_path: Path) -> None:
         served.signal("others")  # are served meanwhile
         for connection, (_, expected) in zip(open_connections, halves, strict=True):
             with connection:
-                told = read_all(connection)
-                assert told.startswith(b"HTTP/1.1 408 ")
-                assert json.loads(told.partition(b"\r\n\r\n")[2])["error"]["code"] == expected
+                received = read_all(connection)
+                assert received.startswith(b"HTTP/1.1 408 ")
+                assert json.loads(received.partition(b"\r\n\r\n")[2])["error"]["code"] == expected
         until(lambda: no_connections(served), "an end of the connections")
 
 
 def test_a_byte_now_and_then_does_not_hold_a_connection(tmp_path: Path) -> None:
     with running(tmp_path, limits=Limits(header_ms=300)) as served, served.connect() as connection:
         connection.settimeout(0.02)
-        told = b""
+        received = b""
         for byte in b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 10_000:
             try:
                 connection.sendall(bytes([byte]))
@@ -248,10 +248,10 @@ def test_a_byte_now_and_then_does_not_hold_a_connection(tmp_path: Path) -> None:
                 break
             if not part:
                 break
-            told += part
+            received += part
         else:
             pytest.fail("the connection is still open")
-        assert not told or b"header_timeout" in told
+        assert not received or b"header_timeout" in received
 
 
 def test_a_connection_that_says_nothing_is_closed(tmp_path: Path) -> None:
@@ -266,9 +266,9 @@ def test_more_connections_than_allowed_are_refused(tmp_path: Path) -> None:
             until(lambda: served.service.connections() == 3, "three connections")
             ask = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
             third.sendall(ask)
-            told = read_all(third)
-            assert told.startswith(b"HTTP/1.1 503 ")
-            assert b'"too_many_connections"' in told
+            received = read_all(third)
+            assert received.startswith(b"HTTP/1.1 503 ")
+            assert b'"too_many_connections"' in received
             second.sendall(ask)
             assert second.recv(1000).startswith(b"HTTP/1.1 200 ")
         assert served.http.get("/healthz").status_code == 200
@@ -317,17 +317,17 @@ def test_large_bodies_are_bounded_together(tmp_path: Path) -> None:
 def test_what_is_no_http_is_answered_with_400(served: Running, nonsense: bytes) -> None:
     with served.connect() as connection:
         connection.sendall(nonsense)
-        told = read_all(connection)
-    assert told.startswith(b"HTTP/1.1 400 ")
-    assert json.loads(told.partition(b"\r\n\r\n")[2])["error"]["code"] == "bad_request"
+        received = read_all(connection)
+    assert received.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(received.partition(b"\r\n\r\n")[2])["error"]["code"] == "bad_request"
 
 
 def test_endless_headers_are_refused(served: Running) -> None:
     with served.connect() as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000)
-        told = read_all(connection)
-    assert told.startswith(b"HTTP/1.1 431 ")
-    assert b'"header_too_large"' in told
+        received = read_all(connection)
+    assert received.startswith(b"HTTP/1.1 431 ")
+    assert b'"header_too_large"' in received
 
 
 def test_the_parser_in_python_is_guarded_too(
@@ -370,8 +370,8 @@ def test_requests_one_after_the_other_on_a_connection_are_answered_in_order(
     with served.connect() as connection:
         requests = [ask % (n, b"" if n < 9 else b"Connection: close\r\n") for n in range(10)]
         connection.sendall(b"".join(requests))
-        told = read_all(connection)
-    at = [told.index(b'"key":"%d"' % n) for n in range(10)]
+        received = read_all(connection)
+    at = [received.index(b'"key":"%d"' % n) for n in range(10)]
     assert at == sorted(at)
 
 
@@ -390,11 +390,11 @@ def test_long_polls_and_streams_are_answered_when_the_service_stops(tmp_path: Pa
                 ]
                 until(lambda: len(served.service.polls) == 2 and served.service.streams, "waiters")
                 served.call(served.server.stop)
-                told = [poll.result(LONG_S) for poll in polls]
+                received = [poll.result(LONG_S) for poll in polls]
             assert other.http.get("/healthz").status_code == 200
-        assert [each.status_code for each in told] == [200] * 3
-        assert told[0].json()["status"] == "waiting"
-        assert told[1].json()["outcomes"] == []
+        assert [each.status_code for each in received] == [200] * 3
+        assert received[0].json()["status"] == "waiting"
+        assert received[1].json()["outcomes"] == []
 
 
 def test_half_a_body_does_not_hold_the_end(tmp_path: Path) -> None:

@@ -116,10 +116,10 @@ def test_outcomes_are_posted_in_order_in_batches(tmp_path: Path, receiver: Recei
         assert receiver.taken == list(range(1, 41))
         assert max(len(post.numbers) for post in receiver.posts) <= 8
         until(lambda: state(served)["position"] == 40, "the position")
-        told = state(served)
-        assert (told["behind"], told["webhook"]["delivered"]) == (0, 40)
-        assert told["webhook"]["status"] == "idle"
-        assert SECRET not in json.dumps(told)
+        reply = state(served)
+        assert (reply["behind"], reply["webhook"]["delivered"]) == (0, 40)
+        assert reply["webhook"]["status"] == "idle"
+        assert SECRET not in json.dumps(reply)
 
 
 def test_a_post_is_signed_and_says_what_it_is(tmp_path: Path, receiver: Receiver) -> None:
@@ -141,9 +141,9 @@ def test_a_post_is_signed_and_says_what_it_is(tmp_path: Path, receiver: Receiver
     assert post.headers["sojourn-outcomes"] == "1-1"
     assert post.headers["traceparent"] == TRACE
     assert post.headers["content-type"] == "application/json"
-    told = json.loads(post.body)
-    assert (told["subscription"], told["first"], told["last"]) == ("mail", 1, 1)
-    outcome = told["outcomes"][0]
+    reply = json.loads(post.body)
+    assert (reply["subscription"], reply["first"], reply["last"]) == ("mail", 1, 1)
+    outcome = reply["outcomes"][0]
     assert (outcome["id"], outcome["payload"]) == ("order-7", {"to": "ann"})
     assert outcome["traceparent"] == TRACE
     given = dict(part.split("=") for part in post.headers["sojourn-signature"].split(","))
@@ -190,11 +190,11 @@ def test_a_receiver_that_is_down_is_waited_for_and_its_trouble_shown(
         hook(served, receiver)
         served.end("a")
         until(lambda: len(receiver.posts) > 2, "tries")
-        told = until(lambda: (s := state(served))["webhook"]["last_error"] and s, "trouble")
-        assert (told["position"], told["behind"]) == (0, 1)
-        assert told["webhook"]["status"] == "retrying"
-        assert told["webhook"]["last_status"] == 503
-        assert told["webhook"]["attempts"] >= 1
+        reply = until(lambda: (s := state(served))["webhook"]["last_error"] and s, "trouble")
+        assert (reply["position"], reply["behind"]) == (0, 1)
+        assert reply["webhook"]["status"] == "retrying"
+        assert reply["webhook"]["last_status"] == 503
+        assert reply["webhook"]["attempts"] >= 1
         receiver.answer = lambda _: 200
         until(lambda: state(served)["position"] == 1, "the position")
         assert state(served)["webhook"]["last_error"] is None
@@ -243,8 +243,8 @@ def test_a_webhook_that_was_away_too_long_goes_on_behind_what_is_gone(
         served.end("d")
         served.end("e")
         receiver.answer = lambda _: 204
-        told = until(lambda: (s := state(served))["behind"] == 0 and s, "the end of the feed")
-        assert told["webhook"]["missed"] >= 2
+        reply = until(lambda: (s := state(served))["behind"] == 0 and s, "the end of the feed")
+        assert reply["webhook"]["missed"] >= 2
         assert receiver.taken[-1] == 5
         assert receiver.taken == sorted(set(receiver.taken))
 
@@ -299,8 +299,8 @@ def test_a_secret_is_made_if_none_is_given_and_shown_once(
     tmp_path: Path, receiver: Receiver
 ) -> None:
     with hooked(tmp_path, receiver) as served:
-        told = hook(served, receiver, secret=None)
-        secret = told["webhook"]["secret"]
+        reply = hook(served, receiver, secret=None)
+        secret = reply["webhook"]["secret"]
         assert len(secret) == 64
         assert "secret" not in state(served)["webhook"]
         assert "secret" not in hook(served, receiver, secret=None)["webhook"]  # it stays
