@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -89,6 +89,41 @@ class Case(NamedTuple):
     @property
     def called(self) -> str:
         return f"{self.subject} {_shown(self.call)}"
+
+
+def crossed(
+    subject: str,
+    real: Callable[[], World],
+    naive: Callable[[], World],
+    before: tuple[Step, ...],
+    calls: Iterable[tuple[tuple[Step, ...], Step]],  # each with steps that come before it
+    intrusions: Iterable[tuple[Step, ...]],
+    after: tuple[Step, ...],
+    waits: Callable[[Step, tuple[Step, ...]], bool] = lambda call, intrusion: False,
+) -> Iterator[Case]:
+    """Every call with every intrusion, from a finaliser and from another thread.
+
+    Not from another thread where that `waits` for the call, and rightly so.
+    """
+    for first, call in calls:
+        for intrusion in intrusions:
+            for from_a_thread in (False, True):
+                if not (from_a_thread and waits(call, intrusion)):
+                    yield Case(
+                        subject,
+                        real,
+                        naive,
+                        before + first,
+                        call,
+                        intrusion,
+                        after,
+                        from_a_thread,
+                    )
+
+
+def alone(calls: Iterable[Step]) -> list[tuple[tuple[Step, ...], Step]]:
+    """Calls that nothing comes before."""
+    return [((), call) for call in calls]
 
 
 def _shown(step: Step) -> str:

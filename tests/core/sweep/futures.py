@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sojourn import DelayedFuture, ManualClock, Purgatory
-from tests.core.sweep.cases import Action, Case, Seen, Step, World
+from tests.core.sweep.cases import Action, Case, Seen, Step, World, crossed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,15 +169,13 @@ _INTRUSIONS: tuple[tuple[Step, ...], ...] = (
 
 
 def cases() -> Iterator[Case]:
-    for before, call in _CALLS:
-        for intrusion in _INTRUSIONS:
-            yield Case(
-                "DelayedFuture",
-                RealFutures,
-                NaiveFutures,
-                before,
-                call,
-                intrusion,
-                (("finish", 0), ("advance", 1), ("advance", 60), ("finish", 1), ("finish", 2)),
-                False,  # another thread would wait for the futures' own locks
-            )
+    yield from crossed(
+        "DelayedFuture",
+        RealFutures,
+        NaiveFutures,
+        (),
+        _CALLS,
+        _INTRUSIONS,
+        (("finish", 0), ("advance", 1), ("advance", 60), ("finish", 1), ("finish", 2)),
+        lambda call, intrusion: True,  # for the futures' own locks
+    )

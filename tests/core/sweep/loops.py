@@ -8,14 +8,14 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from sojourn import TimerTask, aio
+from sojourn import aio
 from sojourn.errors import Cancelled, Closed
 from tests.core.naive_purgatory import Program, Spec
 from tests.core.random_runs import SHARED
-from tests.core.sweep.cases import Action, Case, Seen, Step, World
+from tests.core.sweep.cases import Action, Case, Seen, Step, World, alone, crossed
 from tests.core.sweep.progress import NaiveProgress
 from tests.core.sweep.purgatories import NaivePurgatories
-from tests.core.sweep.timers import WHEEL_SIZE, NaiveTimers
+from tests.core.sweep.timers import WHEEL_SIZE, NaiveTimers, Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -106,32 +106,18 @@ class _OnALoop(World):
         self._loop.close()
 
 
-class RealTimers(_OnALoop):
+class RealTimers(_OnALoop, Tasks):
     """Tasks by name in a timer on a loop."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._timer = aio.Timer(wheel_size=WHEEL_SIZE)
-        self._tasks: dict[int, TimerTask] = {}
+        self._timer: aio.Timer = aio.Timer(wheel_size=WHEEL_SIZE)
         self._ran: list[tuple[int, int]] = []
 
     def call_later(self, name: int, delay_ms: int) -> Action:
         return Action(
             partial(self._timer.call_later, delay_ms / 1000, self._run, name), lambda _: None
         )
-
-    def add(self, name: int, delay_ms: int) -> Action:
-        task = self._tasks[name] = TimerTask(delay_ms, partial(self._run, name))
-        return Action(partial(self._timer.add, task))
-
-    def cancel(self, name: int) -> Action:
-        return Action(self._tasks[name].cancel)
-
-    def close_timer(self) -> Action:
-        return Action(self._timer.close)
-
-    def size(self) -> Action:
-        return Action(partial(len, self._timer))
 
     def seen(self) -> Seen:
         assert self._timer.errors == 0
@@ -346,41 +332,22 @@ _PROGRESS_INTRUSIONS: tuple[tuple[Step, ...], ...] = (
 _THE_END: tuple[Step, ...] = tuple(("advance", ms) for ms in (0, 5, 20, 30, 30, 700))
 
 
+def _waits(call: Step, intrusion: tuple[Step, ...]) -> bool:
+    return intrusion[0][0] not in ("news", "signal_to")  # all else belongs to the loop's thread
+
+
 def cases() -> Iterator[Case]:
-    for call in _TIMER_CALLS:
-        for intrusion in _TIMER_INTRUSIONS:
-            for from_a_thread in (False, True):
-                yield Case(
-                    "aio.Timer",
-                    RealTimers,
-                    partial(NaiveTimers, at_once=False),
-                    _TASKS,
-                    call,
-                    intrusion,
-                    _THE_END,
-                    from_a_thread,
-                )
-    for real, naive, calls, intrusions in (
-        (RealWaits, NaiveWaits, _CALLS, _INTRUSIONS),
+    naive_timers = partial(NaiveTimers, at_once=False)
+    calls, intrusions = alone(_TIMER_CALLS), _TIMER_INTRUSIONS
+    yield from crossed("aio.Timer", RealTimers, naive_timers, _TASKS, calls, intrusions, _THE_END)
+    for subject, real, naive, waits, intruders in (
+        ("aio.Purgatory", RealWaits, NaiveWaits, _CALLS, _INTRUSIONS),
         (
+            "aio.Purgatory for progress",
             RealWaitsForProgress,
             NaiveWaitsForProgress,
             _PROGRESS_CALLS,
             _PROGRESS_INTRUSIONS,
         ),
     ):
-        for before, call in calls:
-            for intrusion in intrusions:
-                for from_a_thread in (False, True):
-                    if from_a_thread and intrusion[0][0] not in ("news", "signal_to"):
-                        continue  # all but news belongs to the loop's thread
-                    yield Case(
-                        "aio.Purgatory" if real is RealWaits else "aio.Purgatory for progress",
-                        real,
-                        naive,
-                        _WAITING + before,
-                        call,
-                        intrusion,
-                        _THE_END,
-                        from_a_thread,
-                    )
+        yield from crossed(subject, real, naive, _WAITING, waits, intruders, _THE_END, _waits)

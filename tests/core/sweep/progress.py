@@ -9,7 +9,7 @@ from sojourn.errors import AlreadyWaiting, Closed
 from tests.core.naive_purgatory import NaiveRun, Program, Real, Record, Spec
 from tests.core.random_runs import SHARED
 from tests.core.sweep.cases import Action, Case, Step
-from tests.core.sweep.purgatories import NaivePurgatories, RealPurgatories, UserKey
+from tests.core.sweep.purgatories import NaivePurgatories, RealPurgatories, with_keys_of_both_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -259,23 +259,15 @@ def _waits(call: Step, intrusion: tuple[Step, ...]) -> bool:
 
 
 def cases() -> Iterator[Case]:
-    for subject, real, few in (
-        ("Purgatory for progress", RealProgress, False),
-        ("Purgatory for progress of keys of a user's class", partial(RealProgress, UserKey), True),
-    ):
-        for before, call in _CALLS:
-            if few and call[0] not in ("submit", "signal_to", "waiting"):
-                continue
-            for intrusion in _INTRUSIONS[1::3] if few else _INTRUSIONS:
-                for from_a_thread in (False, True):
-                    if not (from_a_thread and _waits(call, intrusion)):
-                        yield Case(
-                            subject,
-                            real,
-                            NaiveProgress,
-                            _WAITING + before,
-                            call,
-                            intrusion,
-                            _THE_END,
-                            from_a_thread,
-                        )
+    few = ("submit", "signal_to", "waiting"), _INTRUSIONS[1::3]
+    yield from with_keys_of_both_kinds(
+        "Purgatory for progress",
+        RealProgress,
+        NaiveProgress,
+        _WAITING,
+        _CALLS,
+        _INTRUSIONS,
+        few,
+        _THE_END,
+        _waits,
+    )

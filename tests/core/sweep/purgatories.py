@@ -11,7 +11,7 @@ from sojourn.errors import AlreadyWaiting, Closed
 from tests.core.models.naive_timer import next_stop_ms
 from tests.core.naive_purgatory import NaiveRun, Program, Real, RealRun, Record, Run, Spec
 from tests.core.random_runs import SHARED, settled
-from tests.core.sweep.cases import Action, Case, Seen, Step, World
+from tests.core.sweep.cases import Action, Case, Seen, Step, World, crossed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -515,24 +515,33 @@ def _waits(call: Step, intrusion: tuple[Step, ...]) -> bool:
 
 
 def cases() -> Iterator[Case]:
-    for subject, real, few in (
-        ("Purgatory", RealPurgatories, False),
-        ("Purgatory with keys of a class of the user's", partial(RealPurgatories, UserKey), True),
-    ):
-        for before, call in _CALLS:
-            if few and call[0] not in ("submit", "signal", "cancel_key"):
-                continue
-            for intrusion in _INTRUSIONS[2::3] if few else _INTRUSIONS:
-                for from_a_thread in (False, True):
-                    if from_a_thread and _waits(call, intrusion):
-                        continue
-                    yield Case(
-                        subject,
-                        real,
-                        NaivePurgatories,
-                        _WAITING + before,
-                        call,
-                        intrusion,
-                        _THE_END,
-                        from_a_thread,
-                    )
+    few = ("submit", "signal", "cancel_key"), _INTRUSIONS[2::3]
+    yield from with_keys_of_both_kinds(
+        "Purgatory",
+        RealPurgatories,
+        NaivePurgatories,
+        _WAITING,
+        _CALLS,
+        _INTRUSIONS,
+        few,
+        _THE_END,
+        _waits,
+    )
+
+
+def with_keys_of_both_kinds(
+    subject: str,
+    real: Callable[..., World],
+    naive: Callable[[], World],
+    before: tuple[Step, ...],
+    calls: tuple[tuple[tuple[Step, ...], Step], ...],
+    intrusions: tuple[tuple[Step, ...], ...],
+    few: tuple[tuple[str, ...], tuple[tuple[Step, ...], ...]],
+    after: tuple[Step, ...],
+    waits: Callable[[Step, tuple[Step, ...]], bool],
+) -> Iterator[Case]:
+    """All with plain keys; a few calls and intrusions with keys of a class of the user's."""
+    yield from crossed(subject, real, naive, before, calls, intrusions, after, waits)
+    subject += " with keys of a class of the user's"
+    of_user, chosen = partial(real, UserKey), [call for call in calls if call[1][0] in few[0]]
+    yield from crossed(subject, of_user, naive, before, chosen, few[1], after, waits)

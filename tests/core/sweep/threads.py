@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sojourn import Timer, TimerTask
-from tests.core.models.naive_timer import NaiveTimer
-from tests.core.sweep.cases import Action, Case, Seen, Step, World
+from sojourn import Timer
+from tests.core.sweep.cases import Action, Case, Seen, Step
+from tests.core.sweep.timers import NaiveTimers, Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,58 +15,26 @@ if TYPE_CHECKING:
 _LONG_MS = 10_000_000  # for ever, as far as a test goes
 
 
-class NaiveThreads(World):
+class NaiveThreads(NaiveTimers):
     """The model: no time passes, and what is due has run by the time that the timer is closed."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._timer = NaiveTimer(20, at_once=False)
-        self._timer.gap = lambda: self.gap()
-
-    def add(self, name: int, delay_ms: int) -> Action:
-        return Action(partial(self._timer.add, name, delay_ms))
-
-    call_later = add
-
-    def cancel(self, name: int) -> Action:
-        return Action(partial(self._timer.cancel, name))
-
-    def size(self) -> Action:
-        return Action(lambda: len(self._timer))
-
-    def close_timer(self) -> Action:
-        return Action(self._timer.close)
+        super().__init__(at_once=False, wheel_size=20)
 
     def seen(self) -> Seen:
         return (len(self._timer), sorted(name for _, name in self._timer.ran))
 
 
-class RealThreads(World):
+class RealThreads(Tasks):
     """Tasks by name in a timer on the system clock."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._timer = Timer()
-        self._tasks: dict[int, TimerTask] = {}
+        self._timer: Timer = Timer()
         self._ran: list[int] = []
 
-    def add(self, name: int, delay_ms: int) -> Action:
-        task = self._tasks[name] = TimerTask(delay_ms, partial(self._ran.append, name))
-        return Action(partial(self._timer.add, task))
-
     def call_later(self, name: int, delay_ms: int) -> Action:
-        return Action(
-            partial(self._timer.call_later, delay_ms, self._ran.append, name), lambda _: None
-        )
-
-    def cancel(self, name: int) -> Action:
-        return Action(self._tasks[name].cancel)
-
-    def size(self) -> Action:
-        return Action(partial(len, self._timer))
-
-    def close_timer(self) -> Action:
-        return Action(self._timer.close)
+        return Action(partial(self._timer.call_later, delay_ms, self._run, name), lambda _: None)
 
     def seen(self) -> Seen:
         assert self._timer.errors == 0
@@ -74,6 +42,9 @@ class RealThreads(World):
 
     def close(self) -> None:
         self._timer.close()
+
+    def _run(self, name: int) -> None:
+        self._ran.append(name)
 
 
 _RUNNING: tuple[Step, ...] = (("add", 1, _LONG_MS), ("add", 2, 2 * _LONG_MS))

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn import ManualClock, Timer, TimerTask
 from tests.core.models.naive_timer import NaiveTimer
-from tests.core.sweep.cases import Action, Case, Seen, Step, World
+from tests.core.sweep.cases import Action, Case, Seen, Step, World, alone, crossed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from sojourn import aio
     from sojourn.core.wheel import WheelSnapshot
 
 WHEEL_SIZE = 4  # so that a level has few buckets to make
@@ -20,9 +21,9 @@ WHEEL_SIZE = 4  # so that a level has few buckets to make
 class NaiveTimers(World):
     """The model: names, their deadlines, and what ran when."""
 
-    def __init__(self, at_once: bool = True) -> None:
+    def __init__(self, at_once: bool = True, wheel_size: int = WHEEL_SIZE) -> None:
         super().__init__()
-        self._timer = NaiveTimer(WHEEL_SIZE, at_once)
+        self._timer = NaiveTimer(wheel_size, at_once)
         self._timer.gap = lambda: self.gap()
 
     def add(self, name: int, delay_ms: int) -> Action:
@@ -64,18 +65,14 @@ class _Task(TimerTask):
         self._say(self.name)
 
 
-class RealTimers(World):
-    """Tasks by name in a timer."""
+class Tasks(World):
+    """Tasks by name in a real timer."""
+
+    _timer: Timer | aio.Timer
 
     def __init__(self) -> None:
         super().__init__()
-        self._clock = ManualClock()
-        self._timer = Timer(self._clock, wheel_size=WHEEL_SIZE, executor=self._executor())
         self._tasks: dict[int, TimerTask] = {}
-        self._ran: list[tuple[int, int]] = []
-
-    def _executor(self) -> Any:
-        return None
 
     def add(self, name: int, delay_ms: int) -> Action:
         task = self._tasks.get(name)
@@ -83,11 +80,33 @@ class RealTimers(World):
             task = self._tasks[name] = _Task(name, delay_ms, self._run)
         return Action(partial(self._timer.add, task))
 
-    def call_later(self, name: int, delay_ms: int) -> Action:
-        return Action(partial(self._timer.call_later, delay_ms, self._run, name), lambda task: None)
-
     def cancel(self, name: int) -> Action:
         return Action(self._tasks[name].cancel)
+
+    def close_timer(self) -> Action:
+        return Action(self._timer.close)
+
+    def size(self) -> Action:
+        return Action(partial(len, self._timer))
+
+    def _run(self, name: int) -> None:
+        raise NotImplementedError
+
+
+class RealTimers(Tasks):
+    """Tasks by name in a timer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clock = ManualClock()
+        self._timer: Timer = Timer(self._clock, wheel_size=WHEEL_SIZE, executor=self._executor())
+        self._ran: list[tuple[int, int]] = []
+
+    def _executor(self) -> Any:
+        return None
+
+    def call_later(self, name: int, delay_ms: int) -> Action:
+        return Action(partial(self._timer.call_later, delay_ms, self._run, name), lambda task: None)
 
     def advance(self, ms: int) -> Action:
         return Action(partial(self._clock.advance, ms))
@@ -97,12 +116,6 @@ class RealTimers(World):
 
     def snapshot(self) -> Action:
         return Action(self._timer.snapshot, _waiting_in)
-
-    def close_timer(self) -> Action:
-        return Action(self._timer.close)
-
-    def size(self) -> Action:
-        return Action(partial(len, self._timer))
 
     def seen(self) -> Seen:
         assert self._timer.errors == 0
@@ -180,6 +193,10 @@ _THE_END: tuple[Step, ...] = (
 )
 
 
+def _waits(call: Step, intrusion: tuple[Step, ...]) -> bool:
+    return bool(call[0] == intrusion[0][0] == "advance")  # which is for one thread at a time
+
+
 def cases() -> Iterator[Case]:
     for subject, real, calls, intrusions in (
         ("Timer", RealTimers, _CALLS, _INTRUSIONS),
@@ -191,18 +208,6 @@ def cases() -> Iterator[Case]:
             _INTRUSIONS[1:6:2],
         ),
     ):
-        for call in calls:
-            for intrusion in intrusions:
-                for from_a_thread in (False, True):
-                    if from_a_thread and call[0] == intrusion[0][0] == "advance":
-                        continue  # a clock is advanced from one thread at a time
-                    yield Case(
-                        subject,
-                        real,
-                        NaiveTimers,
-                        _WAITING,
-                        call,
-                        intrusion,
-                        _THE_END,
-                        from_a_thread,
-                    )
+        yield from crossed(
+            subject, real, NaiveTimers, _WAITING, alone(calls), intrusions, _THE_END, _waits
+        )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import sojourn
 from sojourn import DeadlineWheel, TimerTask, TimingWheel
 from tests.core.models.naive_wheel import NaiveWheel
-from tests.core.sweep.cases import Action, Case, Seen, Step, World
+from tests.core.sweep.cases import Action, Case, Seen, Step, World, alone, crossed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -264,16 +264,6 @@ def cases() -> Iterator[Case]:
         (RealTimingWheel, NaiveTimingWheel, _WAITING, _WHEEL_CALLS, _WHEEL_INTRUSIONS),
         (RealDeadlineWheel, NaiveWheels, _DEADLINES, _DEADLINE_CALLS, _DEADLINE_INTRUSIONS),
     ):
-        for call in calls:
-            for intrusion in intrusions:
-                for from_a_thread in (False, True):
-                    yield Case(
-                        real.__name__.removeprefix("Real"),
-                        real,
-                        naive,
-                        before,
-                        call,
-                        intrusion,
-                        (("size",), ("next_expiration",), *_THE_END),
-                        from_a_thread,
-                    )
+        subject = real.__name__.removeprefix("Real")
+        after = (("size",), ("next_expiration",), *_THE_END)
+        yield from crossed(subject, real, naive, before, alone(calls), intrusions, after)
