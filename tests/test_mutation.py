@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scripts.mutation.mutants import mutants_of
+from scripts.mutation.score import subjects
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,11 +36,16 @@ def count_down(number: int) -> int:
     return number
 
 
+def printed() -> int:
+    return 7
+
+
 def forgotten() -> int:
     return 1
 '''
 
 TESTS = """\
+import subprocess, sys
 from toy import clamped, count_down
 
 def test_clamped():
@@ -47,6 +53,10 @@ def test_clamped():
 
 def test_count_down():
     assert count_down(4) == 0
+
+def test_printed_by_another_process():
+    program = [sys.executable, "-c", "import toy; print(toy.printed())"]
+    assert subprocess.run(program, cwd="src", capture_output=True).stdout == b"7\\n"
 """
 
 MODULES = """\
@@ -133,6 +143,7 @@ def test_what_a_test_notices_is_killed_and_what_none_does_survives(tried: Toy) -
     }, ran.stderr
     assert outcomes["module: LEAST = 0 → LEAST = -1"] == "killed"
     assert outcomes["clamped: return most → return None"] == "killed"
+    assert outcomes["printed: return 7 → return 8"] == "killed"
     assert outcomes["count_down: number -= 1 → number += 1"] == "timed out"
     assert "-    if value > most:\n+    if value >= most:\n" in ran.stdout
     assert "forgotten: return 1 → return 2\n" in ran.stdout
@@ -172,11 +183,11 @@ def test_a_run_goes_on_where_the_last_one_ended_and_tries_survivors_with_new_tes
     assert tried.outcomes()["forgotten: return 1 → return 2"] == "killed"
 
 
-def test_tests_that_fail_without_a_change_are_an_error(toy: Toy) -> None:
-    toy.write("tests/test_more.py", "def test_it(): assert False\n")
+def test_tests_that_cannot_run_without_a_change_are_an_error(toy: Toy) -> None:
+    toy.write("tests/test_more.py", "import nobody_has_this\n")
     ran = toy.run()
     assert ran.returncode == 1
-    assert "fail without any change: killed by tests/test_more.py::test_it" in ran.stderr
+    assert "fail without any change: killed by tests/test_more.py" in ran.stderr
     assert toy.lines() == []
 
 
@@ -237,3 +248,8 @@ def test_a_statement_has_these_mutants() -> None:
         "break → continue",
         "raise Bad(1) → pass",
     }
+
+
+def test_the_modules_that_are_changed_and_their_tests_exist() -> None:
+    listed = subjects(ROOT / "scripts" / "mutation" / "modules.toml", ROOT, None)
+    assert all(subject.mutants for subject in listed)

@@ -27,9 +27,10 @@ from .score import (
     subjects,
 )
 from .stage import Stage, fresh, warm_up
-from .trial import Judge, Trial, Verdict, run
+from .trial import FLAKY, Judge, Trial, Verdict, run
 
 _HERE = Path(__file__).parent
+_CONTROL = 100  # tests that must pass without a change before any mutant is tried
 
 
 def main() -> int:
@@ -137,11 +138,11 @@ def _try_all(
         took_s = time.monotonic() - began_s
         print(f"{subject.name}: {len(trials)} trials in {took_s:.0f} s", flush=True)
 
-    if other:
-        work(other, fresh(root, subject.left_out))
     if quick:
         stage.play(root, subject.files, lambda: work(quick, stage.begin))
         results.read()
+    if other:
+        work(other, fresh(root, subject.left_out))
 
 
 def _reach(subject: Subject, root: Path, out: Path) -> Reach:
@@ -152,11 +153,18 @@ def _reach(subject: Subject, root: Path, out: Path) -> Reach:
     if kept.get("version") != version:
         trial = Trial("clean", subject.name, noted(subject.source), subject.files)
         (verdict,) = run([trial], fresh(root, subject.left_out), out, 1)
-        _must_survive(verdict)
+        if not 0 < len(verdict.failed) <= FLAKY or not verdict.seconds:
+            _must_survive(verdict)
+        for test in verdict.failed:
+            verdict.seconds.pop(test, None)
+            print(f"{subject.name}: {test} fails without any change, and is left out", flush=True)
         kept = {
             "version": version,
             "seconds": verdict.seconds,
-            "lines": verdict.lines,
+            "lines": {
+                test: [*lines, *verdict.elsewhere.get(test.partition("::")[0], [])]
+                for test, lines in verdict.lines.items()
+            },
             "at_import": verdict.at_import,
             "imported": verdict.imported,
         }
@@ -173,11 +181,11 @@ def _reach(subject: Subject, root: Path, out: Path) -> Reach:
 
 def _flaky(subject: Subject, reach: Reach, run_one: Callable[[Trial], Verdict]) -> set[str]:
     """Tests that fail now and then with the source as it is, run in the same way as a mutant's."""
-    quick = {test: seconds for test, seconds in reach.tests_of(None).items() if seconds < 1}
+    quick = dict(list(reach.tests_of(None).items())[:_CONTROL])
     control = Trial("control", subject.name, subject.source, subject.files, quick)
     flaky: set[str] = set()
     while (verdict := run_one(control.without(flaky))).outcome != "survived":
-        if len(flaky) == 3 or verdict.failed is None:
+        if len(flaky) == FLAKY or not verdict.failed:
             _must_survive(verdict)
         flaky.add(verdict.by)
         print(f"{subject.name}: {verdict.by} fails now and then, and is left out", flush=True)

@@ -1,8 +1,9 @@
 """Which tests run which lines of a module, and what each test takes of a processor.
 
 The module is imported with a note in front of each statement in its functions, `__reached__(line)`,
-and all its tests run once. That works in every thread and costs little, since nothing outside the
-module is watched. What runs at import is run by every test.
+and all its tests run once. That works in every thread, and in processes that a test starts, and
+costs little, since nothing outside the module is watched. What runs at import is run by every test.
+What another process has run counts for all tests of the file: they often share what it printed.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ class Reach:
         return {test: self.seconds[test] for test in sorted(tests, key=self.seconds.__getitem__)}
 
 
-def noted(source: str) -> ast.Module:
-    """Return the source's tree with a note in front of each statement of a function."""
+def noted(source: str) -> str:
+    """Return the source with a note in front of each statement of a function."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             _note_blocks(node)
-    return ast.fix_missing_locations(tree)
+    return ast.unparse(ast.fix_missing_locations(tree))
 
 
 def _note_blocks(node: ast.AST) -> None:

@@ -8,6 +8,8 @@ every mutant, and takes half a second.
 trial forks from there and gives the functions that differ their new code. Nothing has to be
 imported or collected again, so most mutants are settled within milliseconds. It serves what is
 inside a function that has not been called yet at that point.
+
+In both, other processes that a test starts import the mutant too, by a `sitecustomize` module.
 """
 
 from __future__ import annotations
@@ -20,16 +22,15 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, FunctionType
 
 import pytest
 
 from .reach import NOTE
-from .trial import Judge, Trial
+from .trial import ELSEWHERE, FLAKY, Judge, Trial
 
-_OPTIONS = ["-x", "-q", "-s", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
+_OPTIONS = ["-q", "-s", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
 # For what we have imported before pytest could.
 _OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
 
@@ -54,9 +55,11 @@ def fresh(root: Path, left_out: Iterable[str]) -> Callable[[Trial, Judge], None]
     def begin(trial: Trial, judge: Judge) -> None:
         os.chdir(root)
         before = set(sys.modules)
+        hook = _pass_on(trial, judge.folder)
+        exec(hook, {})
         setattr(builtins, NOTE, judge.lines.add)
-        _replace(trial.module, compile(trial.code, f"<{trial.module}>", "exec"))
-        code = pytest.main([*options, *trial.files], plugins=[judge])
+        most = 1 if trial.tests is not None else FLAKY + 1
+        code = pytest.main([*options, f"--maxfail={most}", *trial.files], plugins=[judge])
         imported = [name for name in set(sys.modules) - before if not _is_in(root, name)]
         judge.tell({"exit": int(code), "imported": sorted(imported)})
 
@@ -116,6 +119,7 @@ class Stage:
         """Run a trial's tests, in its process."""
         session = self._session
         assert session is not None
+        _pass_on(trial, judge.folder)
         for place, code in self._changes(trial):
             for function in self._live[place]:
                 function.__code__ = code
@@ -130,8 +134,7 @@ class Stage:
 
     def _changes(self, trial: Trial) -> list[tuple[tuple[str, int], CodeType]]:
         """The functions that differ: where the old one is, and the new code."""
-        assert isinstance(trial.code, str)
-        codes = _functions(compile(trial.code, self._module, "exec"))
+        codes = _functions(compile(trial.source, self._module, "exec"))
         return [
             ((old.co_qualname, old.co_firstlineno), new)
             for old, new in zip(self._codes, codes, strict=True)
@@ -153,14 +156,43 @@ def _walk(code: CodeType) -> Iterator[CodeType]:
                 yield from _walk(constant)
 
 
-def _replace(module: str, code: CodeType) -> None:
-    """See to it that this code runs when the module is imported, whoever finds its source."""
-    own = SourceFileLoader.get_code
+_HOOK = """
+import atexit, builtins, json, os
+from importlib.machinery import SourceFileLoader
 
-    def get_code(self: SourceFileLoader, fullname: str) -> CodeType | None:
-        return code if fullname == module else own(self, fullname)
+own, lines = SourceFileLoader.get_code, set()
 
-    setattr(SourceFileLoader, "get_code", get_code)  # noqa: B010 - mypy allows no assignment
+def get_code(self, name):
+    return compile({source!r}, name, "exec") if name == {module!r} else own(self, name)
+
+def tell():
+    if lines and os.getpid() != {pid}:
+        with open(os.path.join({folder!r}, f"{elsewhere}{{os.getpid()}}"), "w") as file:
+            json.dump(sorted(lines), file)
+
+SourceFileLoader.get_code = get_code  # whoever finds the module, this is what it is
+builtins.{note} = lines.add
+atexit.register(tell)
+"""
+
+
+def _pass_on(trial: Trial, folder: Path) -> str:
+    """See to it that processes started from here import the mutant; return the code that does so.
+
+    It is run by each process as it starts.
+    """
+    hook = _HOOK.format(
+        source=trial.source,
+        module=trial.module,
+        pid=os.getpid(),
+        folder=str(folder),
+        elsewhere=ELSEWHERE,
+        note=NOTE,
+    )
+    (folder / "sitecustomize.py").write_text(hook)
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = f"{folder}{os.pathsep}{before}" if before else str(folder)
+    return hook
 
 
 def _is_in(root: Path, name: str) -> bool:

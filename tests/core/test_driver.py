@@ -65,3 +65,65 @@ def test_only_a_task_that_changes_its_plans_wakes_a_driver(timer: Timer, clock: 
     assert clock.hears() == ["wake"]
     timer.call_later(0, nothing)  # at once
     assert clock.hears() == ["wake"]
+
+
+def test_a_turn_makes_ready_what_is_due_and_counts_each_bucket_that_expired(
+    timer: Timer, clock: HandDriven
+) -> None:
+    ran: list[int] = []
+    timer.run_ready()  # with nothing there it does nothing
+    for delay_ms in (3, 3, 5, 7):
+        timer.call_later(delay_ms, ran.append, delay_ms)
+    assert (timer.next_ms(), timer.turn(), timer.has_ready()) == (3, 0, False)
+    clock.now_ms = 5
+    assert (timer.turn(), timer.expired_buckets) == (2, 2)
+    assert (timer.has_ready(), timer.next_ms(), len(timer), ran) == (True, 7, 1, [])
+    timer.run_ready()
+    assert (timer.has_ready(), ran) == (False, [3, 3, 5])
+    clock.now_ms = 7
+    assert (timer.turn(), timer.expired_buckets) == (1, 3)
+    timer.run_ready()
+    assert (timer.next_ms(), timer.turn(), ran) == (NOTHING_WAITS, 0, [3, 3, 5, 7])
+
+
+def test_advance_clock_has_the_driver_wait_only_while_nothing_has_expired_since_last_asked(
+    timer: Timer, clock: HandDriven
+) -> None:
+    timer.call_later(1, nothing)
+    timer.call_later(2, nothing)
+    clock.hears()
+    assert not timer.advance_clock(0)
+    assert clock.hears() == []  # nobody wants to wait
+    assert not timer.advance_clock(9)
+    assert clock.hears() == [("wait", 0, 9)]
+    clock.now_ms = 1
+    timer.turn()
+    assert timer.advance_clock(9)
+    assert clock.hears() == []  # there is something to tell at once
+    assert not timer.advance_clock(1)
+    assert clock.hears() == [("wait", 1, 1)]
+
+
+@pytest.mark.parametrize("drop", [True, False])
+def test_closing_tells_the_driver_whether_to_finish_and_to_wait(
+    timer: Timer, clock: HandDriven, drop: bool
+) -> None:
+    timer.call_later(5, nothing)
+    clock.hears()
+    assert timer.close(drop=drop) == drop
+    assert clock.hears() == [("close", not drop, True)]
+    assert len(timer) == 1 - drop
+
+
+def test_a_deadline_is_the_first_tick_by_which_the_delay_has_wholly_passed(
+    clock: HandDriven,
+) -> None:
+    timer = Timer(clock, tick_ms=10)
+    clock.now_ms = 41
+    task = timer.call_later(9, nothing)
+    assert task.expiration_ms == 50
+    later = timer.call_later(10, nothing)
+    assert later.expiration_ms == 60
+    at_once = timer.call_later(0, nothing)
+    assert at_once.expiration_ms == 41
+    assert timer.has_ready()

@@ -460,6 +460,15 @@ def test_a_plain_task_is_for_one_use() -> None:
     assert (ran, len(timer)) == ([5], 0)
 
 
+def test_a_plain_task_that_is_run_by_hand_a_second_time_says_so() -> None:
+    ran: list[int] = []
+    task = TimerTask(5, lambda: ran.append(1))
+    task.run()
+    with pytest.raises(TaskReleased):
+        task.run()
+    assert ran == [1]
+
+
 def test_a_task_of_another_timer_is_refused_and_runs_there() -> None:
     clock = ManualClock()
     first, second = Timer(clock), Timer(clock)

@@ -366,6 +366,21 @@ def test_a_cancelled_task_in_a_circle_with_its_owner_is_freed() -> None:
     assert known() is None
 
 
+def test_a_cancelled_task_that_we_hold_keeps_no_neighbour_alive() -> None:
+    class Weak(TimerTask):
+        pass
+
+    wheel = TimingWheel()
+    before, held, after = Weak(5), Weak(5), Weak(5)
+    for task in (before, held, after):
+        wheel.add(task, 5)
+    assert held.cancel()
+    gone = [weakref.ref(before), weakref.ref(after)]
+    assert wheel.clear() == 2
+    del before, after, task
+    assert [ref() for ref in gone] == [None, None]
+
+
 def test_a_dropped_wheel_lets_go_of_what_waits_in_it() -> None:
     wheel = TimingWheel()
     owners = [owned_task(wheel, at)[1] for at in (5, 5, 237, 10**9)]

@@ -133,6 +133,13 @@ def test_when_the_condition_held_is_told_whatever_the_end() -> None:
     assert not one_operation(until_ms=119).has_condition[0]
 
 
+def test_of_requirements_that_held_at_once_the_smallest_key_counts_wherever_it_stands() -> None:
+    for keys in (["a", "z", "ab"], ["z", "ab", "a"], ["ab", "a", "b"]):
+        requires = tuple((120, key) for key in keys)
+        assert ended([Row(50, 1, requires)], None) == [(COMPLETED, 120, "a")]
+        assert ended([Row(50, 3, requires)] * 2, None) == [(COMPLETED, 120, "a")] * 2
+
+
 def test_no_operations_have_no_endings() -> None:
     none = np.array([], dtype=np.int64)
     endings = end_all(
