@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sojourn.replay.progress import REQUIREMENTS, SIGNALS, Progress
-from sojourn.replay.waiting import OPERATIONS, Waiting
+from sojourn.replay.progress import Progress
+from sojourn.replay.schemas import REQUIREMENTS, SIGNALS, SUBMISSIONS
+from sojourn.replay.waiting import Waiting
 
 PER_OPERATION = 2  # requirements
 SPAN_MS = 3_600_000
@@ -86,7 +87,7 @@ class Rows:
                     pa.array(np.full(len(numbers), PER_OPERATION, dtype=np.int32)),
                     pa.array([b"sixteen bytes of"] * len(numbers), pa.binary()),
                 ],
-                schema=OPERATIONS,
+                schema=SUBMISSIONS,
             )
             latest_ms = min(submitted_ms[-1], self.signal_ms[of][-1])
             yield requirements, signals, operations, int(latest_ms) - DELAY_MS

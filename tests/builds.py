@@ -51,13 +51,20 @@ TESTS_OF = {
     "sojourn.durable.submissions": ("durable/test_operation", "durable/test_faults"),
     "sojourn.durable.waiting": ("durable/test_semantics", "durable/test_simulation"),
     "sojourn.replay.alarms": ("replay/test_engine", "replay/test_engine_random"),
+    "sojourn.replay.cancels_ahead": ("replay/test_engine", "replay/test_engine_random"),
+    "sojourn.replay.cells": ("replay/test_engine", "replay/test_engine_random"),
     "sojourn.replay.codes": ("replay/test_codes",),
     "sojourn.replay.endings": ("replay/test_endings", "replay/test_codes", "test_one_answer"),
+    "sojourn.replay.hashing": ("replay/test_codes", "spark/test_stream_payload"),
+    "sojourn.replay.name_table": ("replay/test_codes", "spark/test_stages"),
+    "sojourn.replay.needs": ("replay/test_engine", "replay/test_engine_random"),
+    "sojourn.replay.nodes": ("replay/test_engine", "replay/test_engine_random"),
     "sojourn.replay.progress": ("replay/test_engine", "replay/test_engine_random"),
+    "sojourn.replay.remembered": ("replay/test_engine", "replay/test_engine_random"),
+    "sojourn.replay.signals_ahead": ("replay/test_engine", "replay/test_engine_random"),
     "sojourn.replay.steps": ("replay/test_codes", "test_one_answer"),
     "sojourn.replay.texts": ("replay/test_engine",),
     "sojourn.replay.waiting": ("replay/test_engine", "replay/test_engine_random"),
-    "sojourn.spark.fingerprints": ("spark/test_stages",),
 }
 
 # They use several of these modules together.

@@ -6,8 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sojourn.replay.progress import CANDIDATES
-from sojourn.replay.waiting import OPERATIONS, OUTCOMES
+from sojourn.replay.schemas import CANDIDATES, ENDED, SUBMISSIONS
 
 _NEVER = -(2**63)
 _MOST = 2**63 - 1
@@ -155,13 +154,13 @@ class NaiveWaiting:
             self._cancels.setdefault(row["id"], []).append(row["at_ms"])
         outcomes = self._advance(now_ms) if now_ms is not None else []
         return (
-            pa.RecordBatch.from_pylist(outcomes, OUTCOMES),
-            pa.RecordBatch.from_pylist(rejected, OPERATIONS),
+            pa.RecordBatch.from_pylist(outcomes, ENDED),
+            pa.RecordBatch.from_pylist(rejected, SUBMISSIONS),
         )
 
     def pending(self) -> pa.RecordBatch:
         """Return the operations that wait, as they were given."""
-        return pa.RecordBatch.from_pylist(list(self._held.values()), OPERATIONS)
+        return pa.RecordBatch.from_pylist(list(self._held.values()), SUBMISSIONS)
 
     def _end(self, id: str) -> tuple[str, int, str | None]:
         row = self._held[id]

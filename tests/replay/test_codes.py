@@ -11,9 +11,13 @@ import pyarrow as pa
 import pytest
 
 import sojourn
-from sojourn.replay.codes import Codes, in_parts, not_unique
+from sojourn.replay.arrays import repeated
+from sojourn.replay.codes import Codes
 from sojourn.replay.endings import end_all
-from sojourn.replay.steps import Steps, held_ms
+from sojourn.replay.hashing import SEED, hashes, mixed
+from sojourn.replay.name_table import NameTable
+from sojourn.replay.steps import Steps
+from sojourn.replay.threads import in_parts
 from tests.rows.traces import LONG_KEYS, ODD_KEYS
 
 MANY = 200_000 if sojourn.compiled else 5_000  # enough for several threads
@@ -22,6 +26,27 @@ MANY = 200_000 if sojourn.compiled else 5_000  # enough for several threads
 def strings(rng: random.Random, count: int, different: int) -> list[str]:
     known = [*ODD_KEYS, *LONG_KEYS, *(f"{n}" * rng.randint(1, 5) for n in range(different))]
     return [rng.choice(known) for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+@pytest.mark.parametrize(
+    ("count", "different"), [(0, 1), (1, 1), (63, 9), (3000, 900), (MANY, MANY)]
+)
+def test_equal_names_have_equal_numbers_and_others_have_others(
+    count: int, different: int, kind: pa.DataType
+) -> None:
+    rng = random.Random(count)
+    known, asked = strings(rng, count, different), strings(rng, count + 5, 2 * different)
+    names = NameTable()
+    # A slice, so that neither the strings nor their text begin at the beginning.
+    numbers = names.look_up(pa.array(["before", *known, "after"], kind).slice(1, count))
+    first: dict[str, int] = {}
+    assert list(numbers) == [first.setdefault(text, len(first)) for text in known]
+    assert names.count == len(first)
+    for threads in (1, 3):
+        found = names.find(pa.array(["x", *asked], kind).slice(1), threads)
+        assert list(found) == [first.get(text, -1) for text in asked]
+    assert names.column(numbers, kind).to_pylist() == known
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
@@ -44,19 +69,35 @@ def test_equal_strings_have_equal_codes_and_others_have_others(
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5000, MANY])
-def test_strings_that_are_there_twice_are_found(count: int) -> None:
-    names = [f"order-{n}" for n in range(count)]
-    assert not_unique(pa.array(names, pa.string())) is None
+def test_hashes_that_are_there_twice_are_found(count: int) -> None:
+    texts = [f"order-{n}" for n in range(count)]
+    assert not len(repeated(hashes(pa.array(texts, pa.string()))))
     rng = random.Random(count)
-    again = [*names, *rng.sample(names, min(count, 20)), "", ""]
-    rng.shuffle(again)
-    suspects = not_unique(pa.array(again))
-    assert suspects is not None
-    twice = {name for name in again if again.count(name) > 1} if count < 10_000 else {""}
-    marked = {name for name, is_suspect in zip(again, suspects, strict=True) if is_suspect}
-    assert twice <= marked
-    assert len(marked) == min(count, 20) + 1
-    assert suspects.sum() == 2 * len(marked)
+    again = [*rng.sample(texts, min(count, 20)), "", ""]
+    found = hashes(pa.array([*texts, *again]))
+    assert repeated(found).tolist() == sorted(found[count:-1].tolist())
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()], ids=str)
+@pytest.mark.parametrize("seed", [SEED, 7])
+def test_a_string_has_one_hash_whatever_stands_beside_it(kind: pa.DataType, seed: int) -> None:
+    texts = pa.array(["", *ODD_KEYS, *LONG_KEYS, "12345678", "0123456789abcdef"], kind)
+    together = hashes(texts, seed).tolist()
+    assert together == [hashes(texts.slice(n, 1), seed)[0] for n in range(len(texts))]
+    assert together == hashes(texts, seed, threads=3).tolist()
+    assert len(set(together)) == len(set(texts.to_pylist()))
+    if not sojourn.compiled:
+        from sojourn.replay.hashing import hash_one  # compiled, only C sees it
+
+        data = [text.encode() if isinstance(text, str) else text for text in texts.to_pylist()]
+        assert together == [hash_one(text, 0, len(text), seed) for text in data]
+
+
+def test_numbers_are_mixed_one_by_one() -> None:
+    numbers = np.arange(5, dtype=np.uint64)
+    assert mixed(numbers).tolist() == [int(mixed(numbers[n : n + 1])[0]) for n in range(5)]
+    assert mixed(numbers, np.arange(5)).tolist() == [0] * 5
+    assert numbers.tolist() == [*range(5)]
 
 
 @pytest.mark.parametrize("order", ["time", "offset", "none", "backwards"])
@@ -76,12 +117,13 @@ def test_a_requirement_holds_from_the_earliest_signal_that_reaches_it(
     elif order == "backwards":
         signals.sort(key=lambda signal: -signal[2])
     asked = [(f"k{rng.randrange(keys + 1)}", rng.randrange(1005)) for _ in range(500)]
-    moments, holds = held_ms(
+    steps = Steps(
         pa.array([key for key, _, _ in signals]),
         np.array([offset for _, offset, _ in signals]),
         np.array([at for _, _, at in signals]),
-        pa.array([key for key, _ in asked]),
-        np.array([offset for _, offset in asked]),
+    )
+    moments, holds = steps.held_ms(
+        pa.array([key for key, _ in asked]), np.array([offset for _, offset in asked])
     )
     best: dict[tuple[str, int], int] = {}
     for key, offset, at in signals:
@@ -110,7 +152,7 @@ def test_steps_found_in_parts_and_sent_elsewhere_are_those_of_all_signals(parts:
     asked = pa.array([rng.choice(("", "a", "nobody", f"k{n % 300}")) for n in range(1000)])
     least = np.array([rng.randrange(510) for _ in range(1000)])
     moments, holds = merged.held_ms(asked, least)
-    expected, expected_holds = held_ms(keys, offsets, at_ms, asked, least)
+    expected, expected_holds = Steps(keys, offsets, at_ms).held_ms(asked, least)
     assert holds.tolist() == expected_holds.tolist()
     assert moments[holds].tolist() == expected[holds].tolist()
     assert len(merged) == len(Steps(keys, offsets, at_ms)) <= count
@@ -125,8 +167,9 @@ def test_signals_that_make_no_step_are_not_kept() -> None:
 
 def test_moments_are_not_before_the_submission_where_that_is_given() -> None:
     one = np.array([1])
-    given = pa.array(["k"]), one, np.array([5]), pa.array(["k", "k"]), np.array([1, 1])
-    assert held_ms(*given, np.array([3, 9]))[0].tolist() == [5, 9]
+    steps = Steps(pa.array(["k"]), one, np.array([5]))
+    moments, _ = steps.held_ms(pa.array(["k", "k"]), np.array([1, 1]), np.array([3, 9]))
+    assert moments.tolist() == [5, 9]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 16, 17, 40, 1000])
@@ -156,7 +199,8 @@ def test_the_nth_of_many_moments_is_found(size: int) -> None:
 
 
 def test_work_in_parts_covers_everything_once_and_errors_come_out() -> None:
-    parts = in_parts(lambda begin, end: range(begin, end), 10, 3, 1)
-    assert [n for part in parts for n in part] == [*range(10)]
+    done: list[int] = []
+    in_parts(lambda begin, end: done.extend(range(begin, end)), 10, 3, 1)
+    assert sorted(done) == [*range(10)]
     with pytest.raises(ZeroDivisionError):
         in_parts(lambda _, end: 1 // (end - 10), 10, 3, 1)

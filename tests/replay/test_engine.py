@@ -11,8 +11,9 @@ import pytest
 from sojourn.errors import BadTable, OutOfRange, SojournError, WrongType
 from sojourn.replay import Engine, resolve
 from sojourn.replay.journal import BadSnapshot
-from sojourn.replay.progress import REQUIREMENTS, SIGNALS, Progress
-from sojourn.replay.waiting import OPERATIONS, Waiting
+from sojourn.replay.progress import Progress
+from sojourn.replay.schemas import REQUIREMENTS, SIGNALS, SUBMISSIONS
+from sojourn.replay.waiting import Waiting
 
 Row = dict[str, Any]
 LATE = "late: its time is at or before the time already reached"
@@ -416,7 +417,7 @@ def test_a_key_that_somebody_waits_for_is_not_forgotten() -> None:
 def test_candidates_of_operations_that_do_not_wait_here_are_passed_over() -> None:
     waiting = Waiting()
     row = ("a", 7, 10, 60, 1, 2, None)
-    held = pa.RecordBatch.from_pylist([dict(zip(OPERATIONS.names, row, strict=True))], OPERATIONS)
+    held = pa.RecordBatch.from_pylist([dict(zip(SUBMISSIONS.names, row, strict=True))], SUBMISSIONS)
     candidate = {"index": 0, "key": "k", "moment_ms": 20}
     strangers = [{"id": "a", "tag": 8, **candidate}, {"id": "b", "tag": 7, **candidate}]
     waiting.apply(held, pa.RecordBatch.from_pylist(strangers), None, 5)
@@ -427,7 +428,7 @@ def test_candidates_of_operations_that_do_not_wait_here_are_passed_over() -> Non
 def test_a_candidate_of_a_requirement_that_there_is_not_is_an_error() -> None:
     waiting = Waiting()
     row = ("a", 7, 10, 60, 1, 2, None)
-    held = pa.RecordBatch.from_pylist([dict(zip(OPERATIONS.names, row, strict=True))], OPERATIONS)
+    held = pa.RecordBatch.from_pylist([dict(zip(SUBMISSIONS.names, row, strict=True))], SUBMISSIONS)
     wrong = [{"id": "a", "tag": 7, "index": 2, "key": "k", "moment_ms": 20}]
     with pytest.raises(OutOfRange, match="index of a candidate must be below 2"):
         waiting.apply(held, pa.RecordBatch.from_pylist(wrong), None, 5)

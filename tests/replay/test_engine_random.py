@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.replay.progress import CANDIDATES, REQUIREMENTS, SIGNALS, Progress
-from sojourn.replay.waiting import CANCELS, OPERATIONS, Waiting
+from sojourn.replay.progress import Progress
+from sojourn.replay.schemas import CANCELS, CANDIDATES, REQUIREMENTS, SIGNALS, SUBMISSIONS
+from sojourn.replay.waiting import Waiting
 from tests.replay.naive_engine import NaiveProgress, NaiveWaiting
 from tests.seeds import seed
 
@@ -66,7 +67,7 @@ def random_batches(rng: random.Random, steps: int) -> list[Batch]:
                 "payload": rng.choice((None, b"", b"\x00payload")),
             }
             operation["needed"] = rng.randint(1, operation["requirements"])
-            operations.append({name: operation[name] for name in OPERATIONS.names})
+            operations.append({name: operation[name] for name in SUBMISSIONS.names})
             requirements += [
                 {
                     "id": operation["id"],
@@ -153,7 +154,7 @@ def check_waiting(rng: random.Random, batches: list[Batch]) -> Counter[str]:
     seen: Counter[str] = Counter()
     for batch in batches:
         rows = (
-            arrow(batch.operations, OPERATIONS),
+            arrow(batch.operations, SUBMISSIONS),
             arrow(batch.candidates, CANDIDATES),
             arrow(batch.cancels, CANCELS),
         )

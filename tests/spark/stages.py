@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sojourn.replay import rows
+from sojourn.replay.hashing import hashes
 from sojourn.replay.local import Index
-from sojourn.spark import direct, fingerprints
+from sojourn.spark import direct
 from sojourn.spark.answers import KINDS, Answers, arrow_schema, spark_schema
 from sojourn.spark.broadcast import NO_LIMITS, Lookup, Survey
 from sojourn.spark.hot_keys import HotKeys
@@ -92,8 +93,8 @@ def run_broadcast(
     suspects = findings.suspects(NO_LIMITS)
     lookup = Lookup(job, OnEveryMachine(pickle.dumps(findings.index())))
     others, packed = [], []
-    for table, hashes in zip(operations, hashed, strict=True):
-        is_suspect = pa.array(np.isin(hashes["hash"].to_numpy(), suspects))
+    for table, of_ids in zip(operations, hashed, strict=True):
+        is_suspect = pa.array(np.isin(of_ids["hash"].to_numpy(), suspects))
         others.append(table.filter(pa.compute.invert(is_suspect)))
         packed += mapped(lookup.pack_operations, [table.filter(is_suspect)])
     ended = mapped(lookup.end_operations, others)
@@ -118,8 +119,8 @@ def run_single(
     index = OnEveryMachine(pickle.dumps(findings.index()))
     lookup, single = Lookup(job, index), Single(job, index)
     packed, by_id = mapped(job.pack_signals, signals), []
-    for table, hashes in zip(operations, hashed, strict=True):
-        is_suspect = pa.array(np.isin(hashes["hash"].to_numpy(), suspects))
+    for table, of_ids in zip(operations, hashed, strict=True):
+        is_suspect = pa.array(np.isin(of_ids["hash"].to_numpy(), suspects))
         packed += mapped(single.pack_operations, [table.filter(pa.compute.invert(is_suspect))])
         by_id += mapped(lookup.pack_operations, [table.filter(is_suspect)])
     packed += [batch for piece in delivered(by_id) for batch in single.send_firsts(piece)]
@@ -206,7 +207,7 @@ def resolve(
     if random.random() < 0.7:
         names = sorted({row["key"] for row in trace.signals if row["key"] is not None})
         cut = pa.array(random.sample(names, min(3, len(names))), pa.string())
-        words = fingerprints.of_texts(cut)[0]
+        words = hashes(cut)
         hot = HotKeys(
             {int(w): np.unique(np.random.default_rng(0).integers(-1, 22, 3)) for w in words}
         )

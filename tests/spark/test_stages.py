@@ -13,10 +13,11 @@ import pytest
 from sojourn import replay
 from sojourn.replay import rows
 from sojourn.replay.endings import Endings
+from sojourn.replay.hashing import hashes
 from sojourn.replay.local import Index
 from sojourn.replay.steps import Steps
 from sojourn.spark import answers as answers_module
-from sojourn.spark import fingerprints, hot_keys, parcels
+from sojourn.spark import hot_keys, parcels, references
 from sojourn.spark.broadcast import LIMITS, NO_LIMITS, Findings, Limits, Survey, TooMany
 from sojourn.spark.hot_keys import HotKeys
 from sojourn.spark.stages import RowsChanged
@@ -93,50 +94,31 @@ def test_operations_that_are_not_the_same_when_read_again_are_an_error() -> None
         list(job.end_operations(piece))
 
 
-def test_fingerprints_are_the_same_on_every_machine_and_in_both_builds() -> None:
-    texts = pa.array(["", "a", "a\0", "12345678", "éüß" * 9])
-    first, second = fingerprints.of_texts(texts)
-    assert first.tolist() == FIRST
-    assert len(set(second.tolist())) == 5
-    wide = fingerprints.of_texts(texts.cast(pa.large_string()).slice(1))
-    assert wide[0].tolist() == FIRST[1:]
-
-
-def test_fingerprints_spread_keys_over_all_partitions() -> None:
-    words, _ = fingerprints.of_texts(pa.array([f"key-{n}" for n in range(10_000)]))
-    assert len(np.unique(words)) == 10_000
+def test_hashes_spread_keys_over_all_partitions() -> None:
+    found = hashes(pa.array([f"key-{n}" for n in range(10_000)]))
     for count in (2, 7, 50):
-        sizes = np.bincount(fingerprints.partitions(words, count), minlength=count)
+        sizes = np.bincount(references.partitions(found, count), minlength=count)
         assert sizes.min() > 0.6 * 10_000 / count
         assert sizes.max() < 1.4 * 10_000 / count
 
 
 def test_an_operation_goes_where_its_id_goes() -> None:
-    wanted = rows.check_operations(operations_of(1000))
-    ids, keys = fingerprints.of_texts(wanted.ids), fingerprints.of_texts(wanted.keys)
-    references, checks = fingerprints.of_operations(
-        ids,
-        wanted.submitted_ms,
-        wanted.timeout_ms,
-        wanted.needed,
-        wanted.starts,
-        keys,
-        wanted.offsets,
-    )
-    by_id = fingerprints.partitions(ids[0], 13)
-    assert (fingerprints.partitions(references, 13) == by_id).all()
-    assert len(np.unique(references)) == len(np.unique(checks)) == 1000
+    clean = rows.check_operations(operations_of(1000))
+    ids = hashes(clean.ids)
+    found, checks = references.of_operations(clean, ids, hashes(clean.keys))
+    assert (references.partitions(found, 13) == references.partitions(ids, 13)).all()
+    assert len(np.unique(found)) == len(np.unique(checks)) == 1000
 
 
 def test_fingerprints_that_meet_are_told_apart_by_the_check_or_an_error() -> None:
-    references = np.array([8, 8, 16], dtype=np.uint64)
+    known = np.array([8, 8, 16], dtype=np.uint64)
     checks = np.array([1, 2, 1], dtype=np.uint32)
     wanted = np.array([8, 8, 16, 8, 24], dtype=np.uint64)
     wanted_checks = np.array([2, 1, 1, 3, 1], dtype=np.uint32)
-    found = fingerprints.places(references, checks, wanted, wanted_checks)
+    found = references.places(known, checks, wanted, wanted_checks)
     assert found.tolist() == [1, 0, 2, -1, -1]
-    with pytest.raises(fingerprints.FingerprintsMeet):
-        fingerprints.places(references, checks * 0, wanted, wanted_checks)
+    with pytest.raises(references.FingerprintsMeet):
+        references.places(known, checks * 0, wanted, wanted_checks)
 
 
 def test_a_key_with_all_rows_is_shared_by_all_partitions() -> None:
@@ -183,7 +165,7 @@ def test_keys_of_a_fair_share_are_not_cut() -> None:
 def test_a_hot_key_with_one_offset_stays_whole() -> None:
     sample = pa.table({"key": ["k"] * 1000, "offset": [5] * 1000, "weight": [1.0] * 1000})
     hot = hot_keys.hot_keys(sample, 8)
-    word = fingerprints.of_texts(pa.array(["k"]))[0]
+    word = hashes(pa.array(["k"]))
     here = hot.partitions(np.repeat(word, 3), np.array([5, 5, 5]), 8)
     assert len(set(here.tolist())) == 1
 
@@ -318,12 +300,9 @@ def test_several_requirements_where_there_was_one_are_an_error() -> None:
         run_single(job_for(operations, 2), [two], [signals_of(10)])
 
 
-def test_two_keys_with_one_fingerprint_do_not_take_each_others_signals() -> None:
+def test_two_keys_with_one_hash_do_not_take_each_others_signals() -> None:
     signals = rows.check_signals(pa.table({"key": ["a", "b"], "offset": [20] * 2, "at_ms": [5, 3]}))
     word = np.array([7, 7], dtype=np.uint64)
     hot = HotKeys({7: np.array([10])})
     told = [batch.to_pylist()[0] for _, batch in hot.later(word, signals, 4)]
     assert sorted((row["key"], row["at_ms"]) for row in told) == [("a", 5), ("b", 3)]
-
-
-FIRST = [0, 9615233974782081081, 7134719111688748673, 14818061533118104632, 6972812815780279459]

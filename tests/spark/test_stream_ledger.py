@@ -14,10 +14,11 @@ from tests.checkout import ROOT
 
 pytest.importorskip("pyspark")
 
-from sojourn.replay.progress import REQUIREMENTS, SIGNALS, Progress
-from sojourn.replay.waiting import OPERATIONS, Waiting
+from sojourn.replay.hashing import hashes, shard_of
+from sojourn.replay.progress import Progress
+from sojourn.replay.schemas import REQUIREMENTS, SIGNALS, SUBMISSIONS
+from sojourn.replay.waiting import Waiting
 from sojourn.spark import contents, ledger
-from sojourn.spark.hashing import hashes, shard_of
 from sojourn.spark.ledger import Cache
 from sojourn.spark.payload import pack_requirements
 from sojourn.spark.reshard import cut, joined
@@ -39,7 +40,7 @@ def operations(payload: bytes = b"x" * 60) -> pa.RecordBatch:
     numbers = np.arange(COUNT)
     one = np.ones(COUNT, np.int32)
     columns = [ids, numbers, numbers, numbers + 10**6, one, one, pa.array([payload] * COUNT)]
-    return pa.record_batch(columns, schema=OPERATIONS)
+    return pa.record_batch(columns, schema=SUBMISSIONS)
 
 
 def filled(kind: Any) -> Any:
@@ -158,7 +159,7 @@ def churn(key_side: Progress, id_side: Waiting, step: int, life_ms: int) -> None
     key_side.apply(required, signals, now_ms)
     payload = pack_requirements(keys, wanted, np.arange(0, 2 * count + 1, 2))
     rows = [ids, at_ms, at_ms, at_ms + life_ms, two, two, payload]
-    id_side.apply(pa.record_batch(rows, schema=OPERATIONS), None, None, now_ms)
+    id_side.apply(pa.record_batch(rows, schema=SUBMISSIONS), None, None, now_ms)
 
 
 def test_what_is_known_of_an_id_and_of_a_key_can_be_looked_up() -> None:
@@ -175,9 +176,9 @@ def test_what_is_known_of_an_id_and_of_a_key_can_be_looked_up() -> None:
         20,
     )
     waits = [("a", 7, 10, 90, 2, 2, b""), ("gone", 8, 11, 12, 1, 1, b"")]
-    held = [dict(zip(OPERATIONS.names, row, strict=True)) for row in waits]
+    held = [dict(zip(SUBMISSIONS.names, row, strict=True)) for row in waits]
     cancels = pa.RecordBatch.from_pylist([{"id": "a", "at_ms": 70}])
-    id_side.apply(pa.RecordBatch.from_pylist(held, OPERATIONS), candidates, cancels, 20)
+    id_side.apply(pa.RecordBatch.from_pylist(held, SUBMISSIONS), candidates, cancels, 20)
     of_keys, of_ids = [key_side.snapshot()], [id_side.snapshot()]
     assert contents.of_id("a", of_ids, of_keys) == {
         "id": "a",

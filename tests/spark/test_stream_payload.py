@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-from sojourn.spark.hashing import hashes, shard_of
+from sojourn.replay.hashing import hashes, shard_of
 from sojourn.spark.payload import PayloadFormat, pack_requirements
 
 EVERYTHING = pa.table(

@@ -306,15 +306,15 @@ def test_every_way_to_an_engine_is_gone(monkeypatch: pytest.MonkeyPatch) -> None
     from sojourn.spark.ledger import Ledger
 
     ways: Counter[str] = Counter()
-    found = Ledger.found
+    found = Ledger.obtained
 
     def counting(self: Ledger, *args: Any) -> Any:
         way, *rest = found(self, *args)
         ways[way] += 1
         return way, *rest
 
-    monkeypatch.setattr(Ledger, "found", counting)
+    monkeypatch.setattr(Ledger, "obtained", counting)
     trace = random_trace(7, 400, extremes=False, ties_by_arrival=False, until=False)
     for seed in range(3):
         streamed(trace, seed, crashes=True)
-    assert min(ways[way] for way in ("new", "present", "behind", "anew")) >= 3
+    assert min(ways[way] for way in ("new", "cached", "behind", "rebuilt")) >= 3

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.core.deadlines import DeadlineWheel
-from sojourn.replay.slab import grown, integers, slab
+from sojourn.replay.arrays import grown, integers, slab
 
 if cython.compiled:
     from cython.cimports.sojourn.core.millis import LIMIT_MS

@@ -107,3 +107,9 @@ def starts_of(counts: Integers) -> Integers:
 def within(starts: Integers) -> Integers:
     """Number the members of each group from 0."""
     return np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
+
+
+def repeated(numbers: Any) -> Any:
+    """Return the numbers that are there again, in order; what is there n times, n - 1 times."""
+    ordered = np.sort(numbers)
+    return ordered[1:][ordered[1:] == ordered[:-1]]

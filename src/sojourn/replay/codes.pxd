@@ -11,15 +11,6 @@ cdef unsigned long long _MIX_3
 cdef unsigned long long _ONE
 cdef bint _IS_LITTLE
 
-@cython.locals(length="long long", other_length="long long", order="int")
-cdef bint precedes(
-    const unsigned char[::1] text,
-    long long start,
-    long long end,
-    long long other_start,
-    long long other_end,
-) noexcept nogil
-
 @cython.locals(word="unsigned long long")
 cdef unsigned long long _word(
     const unsigned char[::1] text, long long start, long long length
@@ -116,50 +107,6 @@ cdef int _find(
     const unsigned char[::1] text,
     int[::1] codes,
     unsigned long long[::1] scratch,
-    long long begin,
-    long long end,
-) except -1
-
-@cython.locals(
-    n="long long",
-    start="long long",
-    length="long long",
-    first="unsigned long long",
-    second="unsigned long long",
-)
-cdef int _hash(
-    const long long[::1] starts,
-    const unsigned char[::1] text,
-    unsigned long long[::1] hashes,
-    long long begin,
-    long long end,
-) except -1
-
-@cython.locals(n="long long", heap="long long", total="long long", size="long long")
-cdef int _deal(
-    unsigned long long[::1] hashes,
-    long long bits,
-    long long[::1] bounds,
-    unsigned long long[::1] heaps,
-) except -1
-
-cdef long long _heap(unsigned long long mix, long long bits) noexcept nogil
-
-@cython.locals(
-    found="long long",
-    wrap="unsigned long long",
-    heap="long long",
-    n="long long",
-    mix="unsigned long long",
-    at="unsigned long long",
-)
-cdef long long _suspect(
-    unsigned long long[::1] heaps,
-    long long[::1] bounds,
-    long long bits,
-    long long[::1] room,
-    long long room_bits,
-    unsigned char[::1] suspects,
     long long begin,
     long long end,
 ) except -1

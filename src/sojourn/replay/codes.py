@@ -20,15 +20,14 @@ try:
 except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
-import os
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from sojourn.replay.arrays import text_parts, view
+from sojourn.replay.threads import in_parts
 
 if cython.compiled:
     from cython.cimports.libc.string import memcmp, memcpy
@@ -36,7 +35,6 @@ if cython.compiled:
 
 _BLOCK = 64
 _RECORD = 4  # words
-_WORTH_A_THREAD = 50_000  # rows; below, starting a thread costs more than it saves
 _ALL = 2**64 - 1
 _HIGH = 2**64 - 2**32
 _LOW = 2**32 - 1
@@ -57,7 +55,7 @@ class Codes:
     __slots__ = ("_bits", "_places", "_records", "_starts", "_text", "codes", "count")
 
     def __init__(self, strings: pa.Array) -> None:
-        self._starts, self._text = text_of(strings)
+        self._starts, self._text = text_parts(strings)
         self._bits = 10
         self._places = view(np.zeros(2**self._bits, dtype=np.uint64))
         self._records = view(np.empty(_RECORD * 2**self._bits // 2, dtype=np.uint64))
@@ -76,7 +74,7 @@ class Codes:
     def find(self, strings: pa.Array, threads: int | None = None) -> npt.NDArray[np.int32]:
         """Return the code of each string, -1 for a string not seen."""
         codes = np.empty(len(strings), dtype=np.int32)
-        starts, text = text_of(strings)
+        starts, text = text_parts(strings)
 
         def part(begin: int, end: int) -> None:
             scratch = view(np.empty(3 * _BLOCK, dtype=np.uint64))
@@ -96,86 +94,6 @@ class Codes:
         records = np.empty(_RECORD * 2**self._bits // 2, dtype=np.uint64)
         records[: len(self._records)] = self._records
         self._records = view(records)
-
-
-def not_unique(strings: pa.Array, threads: int | None = None) -> npt.NDArray[np.bool_] | None:
-    """Return which strings may be there more than once; None if all certainly differ.
-
-    It goes by hashes of 64 bits, and does not compare the strings themselves: that two different
-    ones have the same hash is so rare that the caller can afford to look closer. Hashes are first
-    dealt into heaps that fit the cache.
-    """
-    count = len(strings)
-    starts, text = text_of(strings)
-    hashes = view(np.empty(count, dtype=np.uint64))
-    in_parts(lambda begin, end: _hash(starts, text, hashes, begin, end), count, threads)
-    bits = (count // 2048).bit_length()
-    bounds = np.zeros(2**bits + 1, dtype=np.int64)
-    heaps = view(np.empty(2 * count, dtype=np.uint64))
-    _deal(hashes, bits, view(bounds), heaps)
-    suspects = np.zeros(count, dtype=np.uint8)
-    room_bits = (2 * int(np.diff(bounds).max())).bit_length()
-
-    def part(begin: int, end: int) -> int:
-        room = view(np.empty(2**room_bits, dtype=np.int64))
-        return _suspect(heaps, view(bounds), bits, room, room_bits, view(suspects), begin, end)
-
-    found = in_parts(part, 2**bits, threads, least=32)
-    return suspects.view(np.bool_) if any(found) else None
-
-
-def text_of(strings: pa.Array) -> tuple[memoryview, memoryview]:
-    """Return where each string starts, and where the last one ends, and the bytes of all."""
-    kind = np.int64 if pa.types.is_large_string(strings.type) else np.int32
-    _, starts, text = strings.buffers()
-    bounds: Any = np.zeros(1, dtype=np.int64)  # Arrow may leave them out where there are no strings
-    if len(strings):
-        bounds = np.frombuffer(starts, kind)[strings.offset : strings.offset + len(strings) + 1]
-    if text is None or text.size == 0:
-        text = bytes(1)
-    return view(bounds.astype(np.int64, copy=False)), memoryview(text).cast("B")
-
-
-def view(numbers: Any) -> memoryview:
-    """Look at an array as the loops do, compiled or not; masks as bytes."""
-    numbers = np.ascontiguousarray(numbers)
-    return memoryview(numbers.view(np.uint8) if numbers.dtype == np.bool_ else numbers)
-
-
-def in_parts(
-    work: Callable[[int, int], Any],
-    count: int,
-    threads: int | None = None,
-    least: int = _WORTH_A_THREAD,
-) -> list[Any]:
-    """Do the work for [0, count) in as many parts as there are threads; return what they return.
-
-    One thread for each processor if not said; interpreted always one, since no two would run.
-    """
-    if threads is None:
-        threads = os.cpu_count() or 1
-    parts = max(1, min(threads, count // least)) if cython.compiled else 1
-    if parts == 1:
-        return [work(0, count)]
-    bounds = [count * n // parts for n in range(parts + 1)]
-    with ThreadPoolExecutor(parts - 1, "sojourn-replay") as others:
-        theirs = [others.submit(work, *bounds[n : n + 2]) for n in range(1, parts)]
-        return [work(*bounds[:2]), *(future.result() for future in theirs)]
-
-
-def precedes(text: memoryview, start: int, end: int, other_start: int, other_end: int) -> bool:
-    """Say whether a string comes before another by its bytes, which is by its code points."""
-    if cython.compiled:
-        length = end - start
-        other_length = other_end - other_start
-        order = memcmp(
-            cython.address(text[start]),
-            cython.address(text[other_start]),
-            length if length < other_length else other_length,
-        )
-        return order < 0 or (order == 0 and length < other_length)
-    else:  # noqa: RET505
-        return bytes(text[start:end]) < bytes(text[other_start:other_end])
 
 
 def _word(text: memoryview, start: int, length: int) -> int:
@@ -357,70 +275,3 @@ def _find(
                             break
                     at = (at + 1) & wrap
             begin = stop
-
-
-def _hash(starts: memoryview, text: memoryview, hashes: memoryview, begin: int, end: int) -> None:
-    with cython.nogil:
-        for n in range(begin, end):
-            start = starts[n]
-            length = starts[n + 1] - start
-            first = _word(text, start, length)
-            second = _word(text, start + 8, length - 8)
-            hashes[n] = _hashed(text, start, length, first, second)
-
-
-def _deal(hashes: memoryview, bits: int, bounds: memoryview, heaps: memoryview) -> None:
-    """Deal hashes, each with its row, into heaps by their first bits."""
-    with cython.nogil:
-        for n in range(len(hashes)):
-            bounds[_heap(hashes[n], bits)] += 1
-        total = 0
-        for heap in range(len(bounds)):
-            size = bounds[heap]
-            bounds[heap] = total
-            total += size
-        for n in range(len(hashes)):
-            heap = _heap(hashes[n], bits)
-            heaps[2 * bounds[heap]] = hashes[n]
-            heaps[2 * bounds[heap] + 1] = n
-            bounds[heap] += 1
-        # Each bound has moved to where its heap ends.
-        for heap in range(len(bounds) - 1, 0, -1):
-            bounds[heap] = bounds[heap - 1]
-        bounds[0] = 0
-
-
-def _heap(mix: int, bits: int) -> int:
-    return mix >> (64 - bits) if bits else 0
-
-
-def _suspect(
-    heaps: memoryview,
-    bounds: memoryview,
-    bits: int,
-    room: memoryview,
-    room_bits: int,
-    suspects: memoryview,
-    begin: int,
-    end: int,
-) -> int:
-    """Mark the rows whose hash is in their heap more than once; say how many times that was."""
-    found = 0
-    with cython.nogil:
-        wrap = len(room) - 1
-        for heap in range(begin, end):
-            for n in range(len(room)):
-                room[n] = -1
-            for n in range(bounds[heap], bounds[heap + 1]):
-                mix = heaps[2 * n]
-                at = ((mix << bits) & _ALL) >> (64 - room_bits)
-                while room[at] >= 0:
-                    if heaps[2 * room[at]] == mix:
-                        suspects[heaps[2 * room[at] + 1]] = 1
-                        suspects[heaps[2 * n + 1]] = 1
-                        found += 1
-                        break
-                    at = (at + 1) & wrap
-                if room[at] < 0:
-                    room[at] = n
-    return found

@@ -4,7 +4,6 @@ cdef signed char _PENDING
 cdef signed char _COMPLETED
 cdef signed char _EXPIRED
 cdef signed char _CANCELLED
-cdef long long _FEW
 
 @cython.locals(
     n="long long",
@@ -51,8 +50,12 @@ cdef long long _smallest(
     long long met_ms,
 ) noexcept nogil
 
-@cython.locals(best="long long", n="long long", number="long long", to="long long")
-cdef long long _nth(long long[::1] numbers, long long count, long long nth) noexcept nogil
+cdef int ending(
+    bint is_met, long long met_ms, bint is_cancelled, long long cancel_ms, long long deadline_ms
+) noexcept nogil
+
+@cython.locals(best="long long", n="long long")
+cdef long long nth(long long[::1] numbers, long long count, long long rank) noexcept nogil
 
 @cython.locals(number="long long", child="long long")
 cdef void _sink(long long[::1] numbers, long long place, long long size) noexcept nogil

@@ -8,6 +8,7 @@ With d the deadline, c the moment the condition holds and x the cancel, an opera
     C   expired at d     otherwise
 
 c is the `needed`-th smallest moment of its requirements. What lies after `until_ms` is not known.
+Every engine of rows ends operations by `ending`.
 """
 
 from __future__ import annotations
@@ -23,15 +24,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sojourn.replay.codes import in_parts, text_of, view
+from sojourn.replay.arrays import Integers, Mask, text_parts, view
+from sojourn.replay.threads import in_parts
 
 if cython.compiled:
-    from cython.cimports.sojourn.replay.codes import precedes
+    from cython.cimports.sojourn.replay.texts import precedes
 else:
-    from sojourn.replay.codes import precedes
-
-Integers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+    from sojourn.replay.texts import precedes
 
 # The names with an underscore are numbers of C in the compiled build.
 PENDING = _PENDING = 0
@@ -40,7 +39,6 @@ EXPIRED = _EXPIRED = 2
 CANCELLED = _CANCELLED = 3
 STATUS = ("pending", "completed", "expired", "cancelled")  # their names, in this order
 
-_FEW = 16  # moments, sorted by insertion
 _MOST = 2**63 - 1
 
 
@@ -91,7 +89,7 @@ def end_all(
     ]
     masks = [view(mask) for mask in (holds, has_cancel)]
     answers = [view(part) for part in endings]
-    key_starts, text = text_of(keys)
+    key_starts, text = text_parts(keys)
     known_ms = _MOST if until_ms is None else until_ms
     most = int(np.diff(starts).max(initial=0))
 
@@ -137,29 +135,34 @@ def _end(
                 if holds[r]:
                     scratch[held] = moments[r] if moments[r] > begins_ms else begins_ms
                     held += 1
-            met_ms = _nth(scratch, held, needed[n]) if held >= needed[n] else 0
+            met_ms = nth(scratch, held, needed[n]) if held >= needed[n] else 0
             is_met = held >= needed[n] and met_ms <= known_ms
             cancelled_ms = cancel_ms[n]
-            is_cancelled = (
-                has_cancel[n] != 0
-                and begins_ms <= cancelled_ms <= known_ms
-                and not (is_met and met_ms <= cancelled_ms)
-            )
+            is_cancelled = has_cancel[n] != 0 and begins_ms <= cancelled_ms <= known_ms
             has_condition[n] = is_met
             condition_ms[n] = met_ms
             by[n] = -1
-            if is_met and met_ms <= deadline_ms and not is_cancelled:  # A
-                status[n] = _COMPLETED
+            status[n] = ending(is_met, met_ms, is_cancelled, cancelled_ms, deadline_ms)
+            if status[n] == _COMPLETED:
                 at_ms[n] = met_ms
                 by[n] = _smallest(
                     key_starts, text, moments, holds, starts[n], starts[n + 1], begins_ms, met_ms
                 )
-            elif is_cancelled and cancelled_ms <= deadline_ms:  # B
-                status[n] = _CANCELLED
+            elif status[n] == _CANCELLED:
                 at_ms[n] = cancelled_ms
-            else:  # C
-                status[n] = _EXPIRED if deadline_ms <= known_ms else _PENDING
+            else:
                 at_ms[n] = deadline_ms
+                if deadline_ms > known_ms:
+                    status[n] = _PENDING
+
+
+def ending(is_met: bool, met_ms: int, is_cancelled: bool, cancel_ms: int, deadline_ms: int) -> int:
+    """Say how an operation ends; the letters are those at the head of the file."""
+    if is_met and met_ms <= deadline_ms and not (is_cancelled and cancel_ms < met_ms):
+        return _COMPLETED  # A
+    if is_cancelled and cancel_ms <= deadline_ms:
+        return _CANCELLED  # B
+    return _EXPIRED  # C
 
 
 def _smallest(
@@ -189,31 +192,22 @@ def _smallest(
     return best
 
 
-def _nth(numbers: memoryview, count: int, nth: int) -> int:
-    """The nth smallest of the first `count` numbers, counted from 1; they change places."""
-    if nth == 1 or nth == count:
+def nth(numbers: memoryview, count: int, rank: int) -> int:
+    """Return the number of this rank, from 1, among the first `count`; they change places."""
+    if rank == 1 or rank == count:
         best = numbers[0]
         for n in range(1, count):
-            if (numbers[n] < best) == (nth == 1):
+            if (numbers[n] < best) == (rank == 1):
                 best = numbers[n]
         return best
-    if count <= _FEW:
-        for n in range(1, count):
-            number = numbers[n]
-            to = n
-            while to > 0 and numbers[to - 1] > number:
-                numbers[to] = numbers[to - 1]
-                to -= 1
-            numbers[to] = number
-        return numbers[nth - 1]
     # The smallest ones on a heap, its largest at the top; every number smaller than that one
     # takes its place.
-    for n in range(nth // 2 - 1, -1, -1):
-        _sink(numbers, n, nth)
-    for n in range(nth, count):
+    for n in range(rank // 2 - 1, -1, -1):
+        _sink(numbers, n, rank)
+    for n in range(rank, count):
         if numbers[n] < numbers[0]:
             numbers[0] = numbers[n]
-            _sink(numbers, 0, nth)
+            _sink(numbers, 0, rank)
     return numbers[0]
 
 

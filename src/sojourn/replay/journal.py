@@ -86,6 +86,13 @@ def in_schema(batch: pa.RecordBatch | None, schema: pa.Schema) -> pa.RecordBatch
     return batch.select(schema.names).cast(schema)
 
 
+def joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows of all batches, which are of this schema, as one batch."""
+    if not batches:
+        return pa.RecordBatch.from_pylist([], schema)
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
 def _four(kind: str) -> bytes:
     return kind.encode("ascii").ljust(4)
 

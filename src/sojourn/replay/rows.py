@@ -23,9 +23,10 @@ import numpy as np
 import pyarrow as pa
 
 from sojourn.replay import inputs, requirements, schemas, times
-from sojourn.replay.arrays import Integers, Mask, starts_of, within
-from sojourn.replay.codes import Codes, not_unique
+from sojourn.replay.arrays import Integers, Mask, repeated, starts_of, within
+from sojourn.replay.codes import Codes
 from sojourn.replay.endings import Endings, end_all
+from sojourn.replay.hashing import hashes
 from sojourn.replay.inputs import CANCELS as CANCELS
 from sojourn.replay.inputs import OPERATIONS as OPERATIONS
 from sojourn.replay.inputs import SIGNALS as SIGNALS
@@ -319,12 +320,14 @@ def first_of_duplicates(
     The earliest by `submitted_ms`, among equals by place.
     """
     first = np.ones(len(ids), dtype=np.bool_)
-    suspects = not_unique(ids, threads)
-    if suspects is not None:
-        numbers = np.flatnonzero(suspects)
-        codes = Codes(ids.take(pa.array(numbers))).codes
-        order = np.lexsort((submitted_ms[numbers], codes))
-        first[numbers[order[1:]]] = np.diff(codes[order]) != 0
+    # Different ids have the same hash so rarely that one can afford to look closer.
+    id_hashes = hashes(ids, threads=threads)
+    again = repeated(id_hashes)
+    if len(again):
+        numbers = np.flatnonzero(np.isin(id_hashes, again))
+        names = Codes(ids.take(pa.array(numbers))).codes
+        order = np.lexsort((submitted_ms[numbers], names))
+        first[numbers[order[1:]]] = np.diff(names[order]) != 0
     return first
 
 

@@ -68,7 +68,17 @@ ENDED = pa.schema([OUTCOMES.field("id"), ("tag", _number), *list(STREAM_OUTCOMES
 )
 
 
-def wide(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with text and bytes of any size, as snapshots have them."""
+def _wide(schema: pa.Schema) -> pa.Schema:
+    """The schema with text and bytes of any size."""
     large: dict[Any, Any] = {_text: pa.large_string(), _bytes: pa.large_binary()}
     return pa.schema([(field.name, large.get(field.type, field.type)) for field in schema])
+
+
+# In snapshots. A key of the key side, and an operation of the id side, is the number of its row.
+HELD_KEYS = _wide(_schema(key=_text, reached=_number, busy_ms=_number))
+HELD_SIGNALS = SIGNALS.set(0, pa.field("key", _small))
+HELD_REQUIREMENTS = _wide(REQUIREMENTS.set(3, pa.field("key", _small)))
+HELD_OPERATIONS = _wide(SUBMISSIONS)
+HELD_CELLS = _wide(_schema(operation=_small, index=_small, key=_text, moment_ms=_number))
+HELD_CANCELS = _wide(CANCELS)
+HELD_IDS = _wide(_schema(id=_text, until_ms=_number))

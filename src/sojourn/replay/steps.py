@@ -33,36 +33,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sojourn.replay.codes import Codes, in_parts, view
+from sojourn.replay.arrays import Integers, Mask, view
+from sojourn.replay.codes import Codes
+from sojourn.replay.threads import in_parts
 
 if cython.compiled:
     from cython.cimports.sojourn.replay._prefetch import prefetch
-
-Integers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 _RUN = 16  # signals, sorted by insertion
 _AHEAD = 24  # requirements; how far ahead memory is asked for
 _NOTHING = np.zeros(0, dtype=np.int64)
 _NARROW_BYTES = 2**31 - 1  # of text in one Arrow array of strings
-
-
-def held_ms(
-    signal_keys: pa.Array,
-    signal_offsets: Integers,
-    signal_at_ms: Integers,
-    keys: pa.Array,
-    offsets: Integers,
-    submitted_ms: Integers | None = None,
-    *,
-    threads: int | None = None,
-) -> tuple[Integers, Mask]:
-    """Return from which moment each requirement holds, and whether it ever does.
-
-    Signals and requirements come in any order; the rest as in `Steps`.
-    """
-    steps = Steps(signal_keys, signal_offsets, signal_at_ms, threads=threads)
-    return steps.held_ms(keys, offsets, submitted_ms, threads=threads)
 
 
 class Steps:

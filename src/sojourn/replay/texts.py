@@ -1,11 +1,7 @@
-"""Texts: very many short byte strings, each in a numbered place, and names found by their bytes.
+"""Texts: very many short byte strings, each in a numbered place.
 
 The bytes of all lie end to end in one arena. What was dropped leaves a gap; once the gaps are more
 than what is left, the arena is packed anew instead of growing.
-
-Names are found by a table with open addressing: 8 bytes an entry, the upper half of which is a hash
-of the name, so that other names are rarely looked at; the lower half is the name's number + 1, or
-0 for nothing. A name that goes is taken out by moving back those behind it.
 """
 
 from __future__ import annotations
@@ -17,20 +13,14 @@ except ImportError:  # pragma: no cover - depends on what is installed
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from sojourn.replay.slab import grown, slab, text_column
+from sojourn.replay.arrays import grown, slab, text_column
 
 if cython.compiled:
     from cython.cimports.libc.string import memcmp, memcpy
 
 NOTHING = -1  # the size of a text that is not there
-_LOW = 2**32 - 1
-_ODD_A = 0x9E3779B97F4A7C15  # odd numbers without pattern, to scramble with
-_ODD_B = 0xBF58476D1CE4E5B9
-_ODD_C = 0x94D049BB133111EB
-_SEED = int.from_bytes(np.random.SeedSequence().generate_state(2, np.uint32).tobytes(), "little")
 
 
 class Texts:
@@ -89,18 +79,9 @@ class Texts:
 
     def before(self, place: int, other: int) -> bool:
         """Whether the text in the one place is less than that in the other, by its bytes."""
-        mine = self._sizes[place]
-        others = self._sizes[other]
         a = self._starts[place]
         b = self._starts[other]
-        if cython.compiled:
-            order = memcmp(
-                cython.address(self._data[a]),
-                cython.address(self._data[b]),
-                mine if mine < others else others,
-            )
-            return order < 0 if order != 0 else mine < others
-        return bytes(self._data[a : a + mine]) < bytes(self._data[b : b + others])
+        return precedes(self._data, a, a + self._sizes[place], b, b + self._sizes[other])
 
     def column(self, places: Any, kind: pa.DataType) -> pa.Array:
         """Return the texts of these places as a column; null where there is nothing."""
@@ -161,137 +142,16 @@ class Texts:
         self._used = used
 
 
-class Names:
-    """Numbers for names: each name has one while it is known; a number that is free is used anew.
-
-    `texts` holds the names by number.
-    """
-
-    __slots__ = ("_free", "_mask", "_next", "_table", "count", "texts")
-
-    def __init__(self) -> None:
-        self.texts = Texts()
-        self.count = 0
-        self._table = slab(16, "q")
-        self._mask = 15
-        self._free = -1  # of the free numbers the first; `_next` leads on
-        self._next = slab(0, "i")
-
-    @property
-    def nbytes(self) -> int:
-        """How much memory they take."""
-        return int(self.texts.nbytes + self._table.nbytes + self._next.nbytes)
-
-    def look_up(self, starts: Any, data: Any, count: int, add: bool) -> Any:
-        """Return the number of each name; of one that is unknown a new one, or -1 without `add`."""
-        numbers = slab(count, "i")
-        if count:
-            self._look_up(starts, data, numbers, add)
-        return numbers
-
-    def remove(self, number: int) -> None:
-        """Forget the name; its number becomes free."""
-        at = self._find(number)
-        hole = at
-        while True:  # move back what would not be found behind a gap
-            at = (at + 1) & self._mask
-            entry = self._table[at]
-            if entry == 0:
-                break
-            home = (entry >> 32) & self._mask
-            if ((at - home) & self._mask) >= ((at - hole) & self._mask):
-                self._table[hole] = entry
-                hole = at
-        self._table[hole] = 0
-        self.texts.drop(number)
-        self._next[number] = self._free
-        self._free = number
-        self.count -= 1
-
-    def _look_up(self, starts: Any, data: Any, numbers: Any, add: bool) -> None:
-        for n in range(len(numbers)):
-            if add and 3 * (self.count + 1) > 2 * self._mask:
-                self._widen()
-            start = starts[n]
-            end = starts[n + 1]
-            hashed = _hash(data, start, end)
-            at = hashed & self._mask
-            while True:
-                entry = self._table[at]
-                if entry == 0:
-                    numbers[n] = -1
-                    if add:
-                        number = self._new_number()
-                        self.texts.put(number, data, start, end)
-                        self._table[at] = (hashed << 32) | (number + 1)
-                        numbers[n] = number
-                    break
-                number = (entry & _LOW) - 1
-                if (entry >> 32) == hashed and self._is(number, data, start, end):
-                    numbers[n] = number
-                    break
-                at = (at + 1) & self._mask
-
-    def _is(self, number: int, data: Any, start: int, end: int) -> bool:
-        size = self.texts._sizes[number]
-        mine = self.texts._starts[number]
-        if size != end - start:
-            return False
-        if cython.compiled:
-            return size == 0 or (
-                memcmp(cython.address(self.texts._data[mine]), cython.address(data[start]), size)
-                == 0
-            )
-        return bool(self.texts._data[mine : mine + size] == data[start:end])
-
-    def _new_number(self) -> int:
-        number = self._free
-        if number >= 0:
-            self._free = self._next[number]
-        else:
-            number = self.texts.places
-            self.texts.reserve(number + 1)
-            if number >= len(self._next):
-                self._next = grown(self._next, number + 1, "i")
-        self.count += 1
-        return number
-
-    def _find(self, number: int) -> int:
-        """Return where in the table the number is."""
-        start = self.texts._starts[number]
-        end = start + self.texts._sizes[number]
-        at = _hash(self.texts._data, start, end) & self._mask
-        while (self._table[at] & _LOW) != number + 1:
-            at = (at + 1) & self._mask
-        return at
-
-    def _widen(self) -> None:
-        old = self._table
-        self._mask = 2 * self._mask + 1
-        self._table = slab(self._mask + 1, "q")
-        for n in range(len(old)):
-            if old[n] != 0:
-                at = (old[n] >> 32) & self._mask
-                while self._table[at] != 0:
-                    at = (at + 1) & self._mask
-                self._table[at] = old[n]
-
-
-def _hash(data: Any, start: int, end: int) -> int:
-    """Return 31 bits that depend on all the bytes, and on a seed of this process."""
+def precedes(data: Any, start: int, end: int, other_start: int, other_end: int) -> bool:
+    """Say whether a text comes before another by its bytes, which is by its code points."""
     if cython.compiled:
-        mixed = _SEED ^ cython.cast(cython.ulonglong, end - start)
-        word = cython.cast(cython.ulonglong, 0)
-        while end - start >= 8:
-            memcpy(cython.address(word), cython.address(data[start]), 8)
-            mixed = (mixed ^ word) * _ODD_A
-            mixed ^= mixed >> 29
-            start += 8
-        if end > start:
-            word = 0
-            memcpy(cython.address(word), cython.address(data[start]), end - start)
-            mixed = (mixed ^ word) * _ODD_B
-            mixed ^= mixed >> 31
-        mixed *= _ODD_C
-        return (mixed >> 33) & 0x7FFFFFFF
-    return hash(bytes(data[start:end])) & 0x7FFFFFFF
+        length = end - start
+        other_length = other_end - other_start
+        order = memcmp(
+            cython.address(data[start]),
+            cython.address(data[other_start]),
+            length if length < other_length else other_length,
+        )
+        return order < 0 or (order == 0 and length < other_length)
+    else:  # noqa: RET505 - compiled, the rest is unreachable
+        return bytes(data[start:end]) < bytes(data[other_start:other_end])

@@ -2,17 +2,13 @@
 
 An operation has three times: c, when its condition holds, the needed-th of its candidates' moments,
 if so many are known; x, its earliest cancel at or after its submission, if any; and its deadline d.
+How it ends follows from these (endings.py). Its alarm stands at the end that is known so far. News
+can only bring the end forward, and always lies after now; so when the alarm goes off the end is
+final.
 
-    A. x ≤ d and x < c   cancelled at x
-    B. c ≤ d, else       completed at c
-    C. else              expired at d
-
-Its alarm stands at the end that is known so far. News can only bring the end forward, and always
-lies after now; so when the alarm goes off the end is final.
-
-What is kept, by id: the operation that waits, if any; cancels that are still ahead of now, since
-the operation they mean may come yet; and until when a second one is a duplicate. Candidates lie
-in cells, as many to an operation as it has requirements, from its first candidate on.
+What is kept, by id: the operation that waits, if any, with its candidates (cells.py); cancels that
+are still ahead of now (cancels_ahead.py); and until when a second one is a duplicate
+(remembered.py).
 """
 
 from __future__ import annotations
@@ -28,71 +24,37 @@ import numpy as np
 import pyarrow as pa
 
 from sojourn.errors import OutOfRange
-from sojourn.replay import journal
-from sojourn.replay.progress import CANDIDATES
-from sojourn.replay.slab import grown, in_order, integers, missing, slab, text_parts
+from sojourn.replay import journal, schemas
+from sojourn.replay.arrays import grown, in_order, integers, missing, slab, text_parts
+from sojourn.replay.endings import STATUS
 
 if cython.compiled:
     from cython.cimports.sojourn.replay.alarms import Alarms
-    from cython.cimports.sojourn.replay.texts import Names, Texts
+    from cython.cimports.sojourn.replay.cancels_ahead import CancelsAhead
+    from cython.cimports.sojourn.replay.cells import Cells
+    from cython.cimports.sojourn.replay.endings import _CANCELLED, _COMPLETED, ending
+    from cython.cimports.sojourn.replay.name_table import NameTable
+    from cython.cimports.sojourn.replay.nodes import Nodes, NumberList
+    from cython.cimports.sojourn.replay.remembered import Remembered
+    from cython.cimports.sojourn.replay.texts import Texts
 else:
     from sojourn.replay.alarms import Alarms
-    from sojourn.replay.texts import Names, Texts
-
-OPERATIONS = pa.schema(
-    [
-        ("id", pa.string()),
-        ("tag", pa.int64()),
-        ("submitted_ms", pa.int64()),
-        ("deadline_ms", pa.int64()),
-        ("needed", pa.int32()),
-        ("requirements", pa.int32()),
-        ("payload", pa.binary()),
-    ]
-)
-CANCELS = pa.schema([("id", pa.string()), ("at_ms", pa.int64())])
-OUTCOMES = pa.schema(
-    [
-        ("id", pa.string()),
-        ("tag", pa.int64()),
-        ("status", pa.string()),
-        ("at_ms", pa.int64()),
-        ("by_key", pa.string()),
-        ("waited_ms", pa.int64()),
-        ("submitted_ms", pa.int64()),
-        ("timeout_ms", pa.int64()),
-        ("payload", pa.binary()),
-    ]
-)
-STATUS = ("completed", "expired", "cancelled")
+    from sojourn.replay.cancels_ahead import CancelsAhead
+    from sojourn.replay.cells import Cells
+    from sojourn.replay.endings import _CANCELLED, _COMPLETED, ending
+    from sojourn.replay.name_table import NameTable
+    from sojourn.replay.nodes import Nodes, NumberList
+    from sojourn.replay.remembered import Remembered
+    from sojourn.replay.texts import Texts
 
 _ENTRY = "Went"
 SNAPSHOT = "Wsnp"
-_HELD = pa.schema(
-    [
-        ("id", pa.large_string()),
-        ("tag", pa.int64()),
-        ("submitted_ms", pa.int64()),
-        ("deadline_ms", pa.int64()),
-        ("needed", pa.int32()),
-        ("requirements", pa.int32()),
-        ("payload", pa.large_binary()),
-    ]
+SNAPSHOT_SCHEMAS = (
+    schemas.HELD_OPERATIONS,
+    schemas.HELD_CELLS,
+    schemas.HELD_CANCELS,
+    schemas.HELD_IDS,
 )
-_CELLS = pa.schema(
-    [
-        ("operation", pa.int32()),  # its row among those held
-        ("index", pa.int32()),
-        ("key", pa.large_string()),
-        ("moment_ms", pa.int64()),
-    ]
-)
-_AHEAD = pa.schema([("id", pa.large_string()), ("at_ms", pa.int64())])
-_ENDED = pa.schema([("id", pa.large_string()), ("until_ms", pa.int64())])
-SNAPSHOT_SCHEMAS = (_HELD, _CELLS, _AHEAD, _ENDED)
-_COMPLETED = 0
-_EXPIRED = 1
-_CANCELLED = 2
 _MOST_MS = 2**63 - 1
 _DAY_MS = 86_400_000
 
@@ -107,55 +69,32 @@ class Waiting:
     """
 
     __slots__ = (
+        "_ahead",
         "_at_ms",
         "_by",
-        "_cancel_alarms",
-        "_cancel_free",
-        "_cancel_free_count",
-        "_cancel_ids",
         "_cancel_ms",
-        "_cancel_next",
-        "_cancel_top",
-        "_cancels",
-        "_cell_free",
-        "_cell_keys",
-        "_cell_moments",
-        "_cell_top",
         "_cells",
-        "_condition_ms",
         "_counts",
         "_deadlines_ms",
         "_ends",
-        "_fresh_cancel_count",
-        "_fresh_cancels",
+        "_firsts",
         "_has_cancel",
-        "_has_until",
         "_ids",
-        "_memory_first",
-        "_memory_ids",
-        "_memory_last",
-        "_memory_ms",
         "_names",
         "_needed",
+        "_nodes",
         "_now_ms",
-        "_op_free",
-        "_op_free_count",
-        "_op_top",
-        "_ops",
-        "_ousted",
-        "_ousted_count",
+        "_operations",
         "_payloads",
         "_refused",
-        "_refused_count",
         "_remember_ms",
-        "_scratch",
+        "_remembered",
+        "_replaced",
         "_started",
         "_submitted_ms",
         "_tags",
         "_touched",
-        "_touched_count",
-        "_touched_ops",
-        "_until_ms",
+        "_touched_nodes",
     )
 
     def __init__(self, *, remember_ms: int = _DAY_MS) -> None:
@@ -163,56 +102,30 @@ class Waiting:
         self._started = False
         self._now_ms = 0
         # By id.
-        self._names = Names()
-        self._ops = slab(0, "i")
-        self._cancels = slab(0, "i")
-        self._until_ms = slab(0, "q")
-        self._has_until = slab(0, "B")
-        # By operation, from 1 on; the free ones are linked through their cells.
-        self._ids = slab(1, "i")  # -1 for a free one
+        self._names = NameTable()
+        self._operations = slab(0, "i")  # which waits, 0 for none
+        self._ahead = CancelsAhead()
+        self._remembered = Remembered()
+        # By operation.
+        self._nodes = Nodes()
+        self._ids = slab(1, "i")
         self._tags = slab(1, "q")
         self._submitted_ms = slab(1, "q")
         self._deadlines_ms = slab(1, "q")
         self._needed = slab(1, "i")
         self._counts = slab(1, "i")
-        self._cells = slab(1, "q")  # the first of its cells, 0 while it has none
+        self._firsts = slab(1, "q")  # the first of its cells, 0 while it has none
         self._cancel_ms = slab(1, "q")
         self._has_cancel = slab(1, "B")
         self._touched = slab(1, "B")
         self._payloads = Texts()
         self._ends = Alarms()
-        self._op_top = 0
-        self._op_free = 0
-        self._op_free_count = 0
-        # By cell, from 1 on; a cell without a key is empty. Free ones are linked by their moments,
-        # in a list for each number of cells together.
-        self._cell_moments = slab(1, "q")
-        self._cell_keys = Texts()
-        self._cell_free = slab(2, "q")
-        self._cell_top = 0
-        # By cancel ahead, from 1 on; those of one id are linked.
-        self._cancel_ids = slab(1, "i")
-        self._cancel_next = slab(1, "i")
-        self._cancel_alarms = Alarms()
-        self._cancel_top = 0
-        self._cancel_free = 0
-        self._cancel_free_count = 0
-        # Ended ids from the one to be forgotten first.
-        self._memory_ms = slab(16, "q")
-        self._memory_ids = slab(16, "i")
-        self._memory_first = 0
-        self._memory_last = 0
+        self._cells = Cells()
         # What happened in this batch.
-        self._touched_ops = slab(0, "i")
-        self._touched_count = 0
-        self._fresh_cancels = slab(0, "i")
-        self._fresh_cancel_count = 0
-        self._refused = slab(0, "q")
-        self._refused_count = 0
-        self._ousted = slab(0, "i")
-        self._ousted_count = 0
-        self._scratch = slab(16, "q")
-        self._condition_ms = 0
+        self._touched_nodes = NumberList()
+        self._refused = NumberList()
+        self._replaced = NumberList()
+        # What `_end` found: when, and by which cell, if by one.
         self._at_ms = 0
         self._by = 0
 
@@ -237,31 +150,26 @@ class Waiting:
 
         Some time after the first of them could be, so that many are forgotten at once.
         """
-        if self._memory_first == self._memory_last:
+        until_ms = self._remembered.next_ms
+        if until_ms is None:
             return None
-        until_ms = self._memory_ms[self._memory_first]
-        slack_ms = self._remember_ms // 4
-        return _MOST_MS if until_ms > _MOST_MS - slack_ms else int(until_ms + slack_ms)
+        return min(until_ms + self._remember_ms // 4, 2**63 - 1)
 
     @property
     def nbytes(self) -> int:
         """How much memory it takes."""
-        by_id = self._ops.nbytes + self._cancels.nbytes + self._until_ms.nbytes
-        by_id += self._has_until.nbytes + self._names.nbytes
-        by_id += self._memory_ms.nbytes + self._memory_ids.nbytes
-        by_operation = self._ids.nbytes + self._tags.nbytes + self._submitted_ms.nbytes
-        by_operation += self._deadlines_ms.nbytes + self._needed.nbytes + self._counts.nbytes
-        by_operation += self._cells.nbytes + self._cancel_ms.nbytes + self._has_cancel.nbytes
-        by_operation += self._touched.nbytes + self._payloads.nbytes + self._ends.nbytes
-        by_cell = self._cell_moments.nbytes + self._cell_keys.nbytes + self._cell_free.nbytes
-        by_cancel = self._cancel_ids.nbytes + self._cancel_next.nbytes + self._cancel_alarms.nbytes
-        batch = self._touched_ops.nbytes + self._fresh_cancels.nbytes + self._refused.nbytes
-        batch += self._ousted.nbytes + self._scratch.nbytes
-        return int(by_id + by_operation + by_cell + by_cancel + batch)
+        slabs = self._operations.nbytes + self._ids.nbytes + self._tags.nbytes
+        slabs += self._submitted_ms.nbytes + self._deadlines_ms.nbytes + self._needed.nbytes
+        slabs += self._counts.nbytes + self._firsts.nbytes + self._cancel_ms.nbytes
+        slabs += self._has_cancel.nbytes + self._touched.nbytes + self._nodes.nbytes
+        parts = self._names.nbytes + self._ahead.nbytes + self._remembered.nbytes
+        parts += self._payloads.nbytes + self._ends.nbytes + self._cells.nbytes
+        batch = self._touched_nodes.nbytes + self._refused.nbytes + self._replaced.nbytes
+        return int(slabs + parts + batch)
 
     def __len__(self) -> int:
         """How many operations wait."""
-        return self._op_top - self._op_free_count
+        return len(self._nodes)
 
     def apply(
         self,
@@ -281,19 +189,19 @@ class Waiting:
         self._take_news(candidates, cancels, now_ms)
         ended = self._move(now_ms)
         outcomes = self._outcomes(ended)
-        self._let_go(ended, now_ms)
+        self._remove(ended, now_ms)
         return outcomes, rejected
 
     def replay(self, entry: Any) -> None:
         """Apply what the entry holds, leaving out what would come of it."""
-        schemas = [OPERATIONS, CANDIDATES, CANCELS]
-        (has_now, now), (operations, candidates, cancels) = journal.unpack(_ENTRY, entry, schemas)
+        layout = [schemas.SUBMISSIONS, schemas.CANDIDATES, schemas.CANCELS]
+        (has_now, now), (operations, candidates, cancels) = journal.unpack(_ENTRY, entry, layout)
         now_ms = now if has_now else None
         self._check_now_ms(now_ms)
         self._take_operations(operations)
-        self._free_ousted()
+        self._free_replaced()
         self._take_news(candidates, cancels, now_ms)
-        self._let_go(self._move(now_ms), now_ms)
+        self._remove(self._move(now_ms), now_ms)
 
     @staticmethod
     def entry(
@@ -304,55 +212,26 @@ class Waiting:
     ) -> bytes:
         """Return what `apply` is given as bytes, for `replay`."""
         batches = [
-            journal.in_schema(operations, OPERATIONS),
-            journal.in_schema(candidates, CANDIDATES),
-            journal.in_schema(cancels, CANCELS),
+            journal.in_schema(operations, schemas.SUBMISSIONS),
+            journal.in_schema(candidates, schemas.CANDIDATES),
+            journal.in_schema(cancels, schemas.CANCELS),
         ]
         return journal.pack(_ENTRY, [int(now_ms is not None), now_ms or 0], batches)
 
     def pending(self) -> pa.RecordBatch:
         """Return the operations that wait, as they were given."""
-        return self._rows_of(self._held(), OPERATIONS)
+        return self._rows_of(self._nodes.used(), schemas.SUBMISSIONS)
 
     def snapshot(self) -> bytes:
         """Return all of the state as bytes, for `restore`."""
-        held = self._held()
-        owners, cells = self._full_cells(held)
-        first = np.asarray(self._cells)[held][owners]
-        candidates = pa.record_batch(
-            [
-                pa.array(owners.astype(np.int32)),
-                pa.array((cells - first).astype(np.int32)),
-                self._cell_keys.column(integers(cells, "i"), pa.large_string()),
-                pa.array(np.asarray(self._cell_moments)[cells]),
-            ],
-            schema=_CELLS,
-        )
-        nodes = 1 + np.flatnonzero(np.asarray(self._cancel_ids)[1 : self._cancel_top + 1] >= 0)
-        cancels = pa.record_batch(
-            [
-                self._names.texts.column(
-                    integers(np.asarray(self._cancel_ids)[nodes], "i"), pa.large_string()
-                ),
-                pa.array(np.asarray(self._cancel_alarms.times_ms)[nodes]),
-            ],
-            schema=_AHEAD,
-        )
-        ids = np.asarray(self._memory_ids)[self._memory_first : self._memory_last]
-        until_ms = np.asarray(self._memory_ms)[self._memory_first : self._memory_last]
-        known = (np.asarray(self._until_ms)[ids] == until_ms) & (
-            np.asarray(self._has_until)[ids] != 0
-        )
-        ended = pa.record_batch(
-            [
-                self._names.texts.column(integers(ids[known], "i"), pa.large_string()),
-                pa.array(until_ms[known]),
-            ],
-            schema=_ENDED,
-        )
-        facts = [int(self._started), self._now_ms, self._remember_ms]
-        rows = self._rows_of(held, _HELD)
-        return journal.pack(SNAPSHOT, facts, [rows, candidates, cancels, ended])
+        nodes = self._nodes.used()
+        parts = [
+            self._rows_of(nodes, schemas.HELD_OPERATIONS),
+            self._cells.rows(np.asarray(self._firsts)[nodes], np.asarray(self._counts)[nodes]),
+            self._ahead.rows(self._names),
+            self._remembered.rows(self._names),
+        ]
+        return journal.pack(SNAPSHOT, [int(self._started), self._now_ms, self._remember_ms], parts)
 
     @classmethod
     def restore(cls, data: Any) -> Waiting:
@@ -374,14 +253,11 @@ class Waiting:
             )
 
     def _take_operations(self, operations: pa.RecordBatch | None) -> None:
-        self._refused_count = self._ousted_count = 0
         if operations is None or not len(operations):
             return
-        count = len(operations)
-        starts, data = text_parts(operations.column("id"))
-        ids = self._names.look_up(starts, data, count, True)
+        ids = self._names.look_up(operations.column("id"))
         self._reserve_ids()
-        self._reserve_operations(count)
+        self._reserve_operations(len(operations))
         payload_starts, payload_data = text_parts(operations.column("payload"))
         self._admit(
             ids,
@@ -396,32 +272,29 @@ class Waiting:
         )
 
     def _rejected(self, operations: pa.RecordBatch | None) -> pa.RecordBatch:
-        """Return the duplicates: those just refused, and those that made way for an earlier one."""
-        parts = []
-        if self._refused_count and operations is not None:
-            numbers = np.array(self._refused[: self._refused_count])
-            parts.append(journal.in_schema(operations.take(pa.array(numbers)), OPERATIONS))
-        if self._ousted_count:
-            parts.append(self._rows_of(np.array(self._ousted[: self._ousted_count]), OPERATIONS))
-            self._free_ousted()
-        if not parts:
-            return pa.RecordBatch.from_pylist([], OPERATIONS)
-        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+        """Return the duplicates: those just refused, and those that an earlier one replaced."""
+        parts: list[Any] = []
+        if self._refused.count and operations is not None:
+            refused = operations.take(pa.array(np.asarray(self._refused.numbers())))
+            parts.append(journal.in_schema(refused, schemas.SUBMISSIONS))
+        if self._replaced.count:
+            replaced = np.asarray(self._replaced.numbers())
+            parts.append(self._rows_of(replaced, schemas.SUBMISSIONS))
+        self._free_replaced()
+        return journal.joined(parts, schemas.SUBMISSIONS)
 
-    def _free_ousted(self) -> None:
-        ousted = self._ousted[: self._ousted_count]
-        self._ends.clear_many(ousted)
-        self._free_operations(ousted)
-        self._ousted_count = 0
+    def _free_replaced(self) -> None:
+        replaced = self._replaced.taken()
+        self._ends.clear_many(replaced)
+        self._free_operations(replaced)
+        self._refused.taken()
 
     def _take_news(
         self, candidates: pa.RecordBatch | None, cancels: pa.RecordBatch | None, now_ms: Any
     ) -> None:
         if candidates is not None and len(candidates):
-            starts, data = text_parts(candidates.column("id"))
-            ids = self._names.look_up(starts, data, len(candidates), False)
+            ids = self._names.find(candidates.column("id"))
             key_starts, key_data = text_parts(candidates.column("key"))
-            self._reserve_touched(len(candidates))
             self._offer(
                 ids,
                 integers(candidates.column("tag")),
@@ -431,48 +304,38 @@ class Waiting:
                 integers(candidates.column("moment_ms")),
             )
         if cancels is not None and len(cancels):
-            starts, data = text_parts(cancels.column("id"))
-            ids = self._names.look_up(starts, data, len(cancels), True)
+            ids = self._names.look_up(cancels.column("id"))
             self._reserve_ids()
-            self._reserve_cancels(len(cancels))
-            self._reserve_touched(len(cancels))
+            self._ahead.reserve(len(cancels))
             at_ms = integers(cancels.column("at_ms"))
-            self._call_off(ids, at_ms, now_ms is not None, now_ms or 0)
+            self._take_cancels(ids, at_ms, now_ms is not None, now_ms or 0)
             self._release_ids(ids)
 
     def _move(self, now_ms: int | None) -> Any:
         """Move time, if it is to move; return the operations that have ended."""
-        if self._fresh_cancel_count:
-            fresh = self._fresh_cancels[: self._fresh_cancel_count]
-            times_ms = np.asarray(self._cancel_alarms.times_ms)[np.asarray(fresh)]
-            self._cancel_alarms.set_many(fresh, integers(times_ms), self._start_ms(now_ms))
-            self._fresh_cancel_count = 0
-        touched = self._touched_count
-        moved, ended = slab(touched, "i"), slab(touched, "i")
-        ends_ms = slab(touched, "q")
-        count = 0
-        if touched:
-            count = self._plan(moved, ends_ms, ended, now_ms is not None, now_ms or 0)
-            kept = self._touched_count - count
-            self._ends.clear_many(ended[:count])
-            self._ends.set_many(moved[:kept], ends_ms[:kept], self._start_ms(now_ms))
-            self._touched_count = 0
+        start_ms = self.now_ms if now_ms is None else now_ms
+        self._ahead.set_alarms(start_ms)
+        touched = self._touched_nodes.taken()
+        ended, moved, ends_ms = NumberList(), NumberList(), slab(len(touched), "q")
+        self._plan(touched, ended, moved, ends_ms, now_ms is not None, now_ms or 0)
+        self._ends.clear_many(ended.numbers())
+        self._ends.set_many(moved.numbers(), ends_ms[: moved.count], start_ms)
         if now_ms is None:
-            return ended[:0]
+            return ended.numbers()
         self._started = True
         self._now_ms = now_ms
         due = self._ends.due(now_ms)
-        return np.concatenate([np.asarray(ended[:count]), np.asarray(due)]).data
+        return np.concatenate([np.asarray(ended.numbers()), np.asarray(due)]).data
 
     def _outcomes(self, ended: Any) -> pa.RecordBatch:
         """Return how these ended, in the order of time, and put them into that order."""
         count = len(ended)
         if not count:
-            return pa.RecordBatch.from_pylist([], OUTCOMES)
+            return pa.RecordBatch.from_pylist([], schemas.ENDED)
         self._sort(ended)
         status, by = slab(count, "i"), slab(count, "i")
         at_ms = slab(count, "q")
-        self._tell(ended, status, at_ms, by)
+        self._end_all(ended, status, at_ms, by)
         nodes = np.asarray(ended)
         submitted_ms = np.asarray(self._submitted_ms)[nodes]
         return pa.record_batch(
@@ -481,20 +344,20 @@ class Waiting:
                 pa.array(np.asarray(self._tags)[nodes]),
                 pa.array(STATUS).take(pa.array(np.asarray(status))),
                 pa.array(np.asarray(at_ms)),
-                self._cell_keys.column(by, pa.string()),
+                self._cells.key_column(by),
                 pa.array(np.asarray(at_ms) - submitted_ms),
                 pa.array(submitted_ms),
                 pa.array(np.asarray(self._deadlines_ms)[nodes] - submitted_ms),
                 self._payloads.column(ended, pa.binary()),
             ],
-            schema=OUTCOMES,
+            schema=schemas.ENDED,
         )
 
     def _sort(self, ended: Any) -> None:
         nodes = np.asarray(ended)
         nodes[:] = nodes[np.asarray(in_order(np.asarray(self._ends.times_ms)[nodes]))]
 
-    def _let_go(self, ended: Any, now_ms: int | None) -> None:
+    def _remove(self, ended: Any, now_ms: int | None) -> None:
         """Keep of what ended only the id, for a while; forget what need not be known any more."""
         if now_ms is None:
             return
@@ -502,16 +365,10 @@ class Waiting:
             self._sort(ended)
             self._remember(ended, now_ms, self._remember_ms)
         self._forget(now_ms)
-        self._pass(self._cancel_alarms.due(now_ms))
-
-    def _start_ms(self, now_ms: int | None) -> int | None:
-        return self.now_ms if now_ms is None else now_ms
-
-    def _held(self) -> Any:
-        return 1 + np.flatnonzero(np.asarray(self._ids)[1 : self._op_top + 1] >= 0)
+        self._remove_cancels(self._ahead.due(now_ms))
 
     def _id_column(self, nodes: Any, kind: pa.DataType) -> pa.Array:
-        return self._names.texts.column(integers(np.asarray(self._ids)[nodes], "i"), kind)
+        return self._names.column(integers(np.asarray(self._ids)[nodes], "i"), kind)
 
     def _rows_of(self, nodes: Any, schema: pa.Schema) -> pa.RecordBatch:
         """Return these operations as they were given."""
@@ -528,19 +385,10 @@ class Waiting:
             schema=schema,
         )
 
-    def _full_cells(self, held: Any) -> tuple[Any, Any]:
-        """Return the cells that are not empty, and to which of those held each belongs."""
-        counts = np.where(np.asarray(self._cells)[held] > 0, np.asarray(self._counts)[held], 0)
-        owners = np.repeat(np.arange(len(held)), counts)
-        within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
-        cells = np.asarray(self._cells)[held][owners] + within
-        full = np.asarray(self._cell_keys._sizes)[cells] >= 0 if len(cells) else cells > 0
-        return owners[full], cells[full]
-
     def _fill(
         self,
         facts: tuple[int, ...],
-        held: pa.RecordBatch,
+        operations: pa.RecordBatch,
         cells: pa.RecordBatch,
         cancels: pa.RecordBatch,
         ended: pa.RecordBatch,
@@ -548,9 +396,9 @@ class Waiting:
         """Put what was in a snapshot into a new one, whose operations are then 1, 2, 3, …"""
         self._started = bool(facts[0])
         self._now_ms = facts[1]
-        self._take_operations(held)
+        self._take_operations(operations)
         starts, data = text_parts(cells.column("key"))
-        self._plant_cells(
+        self._fill_cells(
             integers(cells.column("operation"), "i"),
             integers(cells.column("index"), "i"),
             starts,
@@ -559,53 +407,33 @@ class Waiting:
         )
         self._take_news(None, cancels, None)
         self._move(None)
-        starts, data = text_parts(ended.column("id"))
-        ids = self._names.look_up(starts, data, len(ended), True)
+        ids = self._names.look_up(ended.column("id"))
         self._reserve_ids()
-        self._plant_memory(ids, integers(ended.column("until_ms")))
+        self._remembered.fill(ids, integers(ended.column("until_ms")))
 
     def _reserve_ids(self) -> None:
         count = self._names.texts.places
-        if count > len(self._ops):
-            self._ops = grown(self._ops, count, "i")
-            self._cancels = grown(self._cancels, count, "i")
-            self._until_ms = grown(self._until_ms, count, "q")
-            self._has_until = grown(self._has_until, count, "B")
+        self._ahead.reserve_ids(count)
+        self._remembered.reserve_ids(count)
+        if count > len(self._operations):
+            self._operations = grown(self._operations, count, "i")
 
     def _reserve_operations(self, more: int) -> None:
-        top = self._op_top + max(0, more - self._op_free_count)
-        if top >= len(self._ids):
-            self._ids = grown(self._ids, top + 1, "i")
-            top = len(self._ids) - 1
-            self._tags = grown(self._tags, top + 1, "q")
-            self._submitted_ms = grown(self._submitted_ms, top + 1, "q")
-            self._deadlines_ms = grown(self._deadlines_ms, top + 1, "q")
-            self._needed = grown(self._needed, top + 1, "i")
-            self._counts = grown(self._counts, top + 1, "i")
-            self._cells = grown(self._cells, top + 1, "q")
-            self._cancel_ms = grown(self._cancel_ms, top + 1, "q")
-            self._has_cancel = grown(self._has_cancel, top + 1, "B")
-            self._touched = grown(self._touched, top + 1, "B")
-            self._payloads.reserve(top + 1)
-            self._ends.reserve(top + 1)
-        self._reserve_touched(more)
-        if more > len(self._refused):
-            self._refused = slab(more, "q")
-            self._ousted = slab(more, "i")
-
-    def _reserve_touched(self, more: int) -> None:
-        if self._touched_count + more > len(self._touched_ops):
-            self._touched_ops = grown(self._touched_ops, self._touched_count + more, "i")
-
-    def _reserve_cancels(self, more: int) -> None:
-        top = self._cancel_top + max(0, more - self._cancel_free_count)
-        if top >= len(self._cancel_ids):
-            self._cancel_ids = grown(self._cancel_ids, top + 1, "i")
-            top = len(self._cancel_ids) - 1
-            self._cancel_next = grown(self._cancel_next, top + 1, "i")
-            self._cancel_alarms.reserve(top + 1)
-        if self._fresh_cancel_count + more > len(self._fresh_cancels):
-            self._fresh_cancels = grown(self._fresh_cancels, self._fresh_cancel_count + more, "i")
+        room = self._nodes.reserve(more)
+        if room > len(self._ids):
+            self._ids = grown(self._ids, room, "i")
+            room = len(self._ids)
+            self._tags = grown(self._tags, room, "q")
+            self._submitted_ms = grown(self._submitted_ms, room, "q")
+            self._deadlines_ms = grown(self._deadlines_ms, room, "q")
+            self._needed = grown(self._needed, room, "i")
+            self._counts = grown(self._counts, room, "i")
+            self._firsts = grown(self._firsts, room, "q")
+            self._cancel_ms = grown(self._cancel_ms, room, "q")
+            self._has_cancel = grown(self._has_cancel, room, "B")
+            self._touched = grown(self._touched, room, "B")
+            self._payloads.reserve(room)
+            self._ends.reserve(room)
 
     # The loops.
 
@@ -624,38 +452,30 @@ class Waiting:
         """Let operations in, but of those with one id only the earliest."""
         for n in range(len(ids)):
             id = ids[n]
-            other = self._ops[id]
-            if (self._has_until[id] and self._until_ms[id] >= submitted_ms[n]) or (
+            other = self._operations[id]
+            if self._remembered.has_until(id, submitted_ms[n]) or (
                 other and self._submitted_ms[other] <= submitted_ms[n]
             ):
-                self._refused[self._refused_count] = n
-                self._refused_count += 1
+                self._refused.add(n)
                 continue
             if other:
-                self._ousted[self._ousted_count] = other
-                self._ousted_count += 1
-            node = self._op_free
-            if node:
-                self._op_free = self._cells[node]
-                self._op_free_count -= 1
-            else:
-                self._op_top += 1
-                node = self._op_top
-            self._ops[id] = node
+                self._replaced.add(other)
+            node = self._nodes.take()
+            self._operations[id] = node
             self._ids[node] = id
             self._tags[node] = tags[n]
             self._submitted_ms[node] = submitted_ms[n]
             self._deadlines_ms[node] = deadlines_ms[n]
             self._needed[node] = needed[n]
             self._counts[node] = counts[n]
-            self._cells[node] = 0
+            self._firsts[node] = 0
             self._has_cancel[node] = 0
             if not payload_missing[n]:
                 self._payloads.put(node, payload_data, payload_starts[n], payload_starts[n + 1])
-            cancel = self._cancels[id]
+            cancel = self._ahead.first(id)
             while cancel:
-                self._cancelled(node, self._cancel_alarms.times_ms[cancel])
-                cancel = self._cancel_next[cancel]
+                self._cancel(node, self._ahead.at_ms(cancel))
+                cancel = self._ahead.next(cancel)
             self._touch(node)
 
     def _offer(
@@ -671,7 +491,7 @@ class Waiting:
         for n in range(len(ids)):
             if ids[n] < 0:
                 continue
-            node = self._ops[ids[n]]
+            node = self._operations[ids[n]]
             if node == 0 or self._tags[node] != tags[n] or moments_ms[n] > self._deadlines_ms[node]:
                 continue
             if not 0 <= indexes[n] < self._counts[node]:
@@ -679,38 +499,28 @@ class Waiting:
                     f"index of a candidate must be below {self._counts[node]}, the number of "
                     f"requirements of its operation, got {indexes[n]}"
                 )
-            if self._cells[node] == 0:
-                self._cells[node] = self._new_cells(self._counts[node])
-            cell = self._cells[node] + indexes[n]
-            if not self._cell_keys.holds(cell) or moments_ms[n] < self._cell_moments[cell]:
-                self._cell_moments[cell] = moments_ms[n]
-                self._cell_keys.put(cell, key_data, key_starts[n], key_starts[n + 1])
+            cell = self._first_cell(node) + indexes[n]
+            if self._cells.is_better(cell, moments_ms[n]):
+                self._cells.fill(cell, moments_ms[n], key_data, key_starts[n], key_starts[n + 1])
                 self._touch(node)
 
-    def _call_off(self, ids: Any, at_ms: Any, has_now: bool, now_ms: int) -> None:
+    def _first_cell(self, node: int) -> int:
+        if self._firsts[node] == 0:
+            self._firsts[node] = self._cells.take(self._counts[node])
+        return self._firsts[node]  # type: ignore[no-any-return]
+
+    def _take_cancels(self, ids: Any, at_ms: Any, has_now: bool, now_ms: int) -> None:
         """Take cancels in; keep those that are ahead."""
         for n in range(len(ids)):
-            id = ids[n]
-            if self._ops[id]:
-                self._cancelled(self._ops[id], at_ms[n])
-                self._touch(self._ops[id])
-            if has_now and at_ms[n] <= now_ms:
-                continue
-            node = self._cancel_free
+            node = self._operations[ids[n]]
             if node:
-                self._cancel_free = self._cancel_next[node]
-                self._cancel_free_count -= 1
-            else:
-                self._cancel_top += 1
-                node = self._cancel_top
-            self._cancel_ids[node] = id
-            self._cancel_alarms.times_ms[node] = at_ms[n]
-            self._cancel_next[node] = self._cancels[id]
-            self._cancels[id] = node
-            self._fresh_cancels[self._fresh_cancel_count] = node
-            self._fresh_cancel_count += 1
+                self._cancel(node, at_ms[n])
+                self._touch(node)
+            if not has_now or at_ms[n] > now_ms:
+                self._ahead.put(ids[n], at_ms[n])
 
-    def _cancelled(self, node: int, at_ms: int) -> None:
+    def _cancel(self, node: int, at_ms: int) -> None:
+        """Note the cancel if it is the operation's earliest, and not before its submission."""
         if at_ms >= self._submitted_ms[node] and (
             not self._has_cancel[node] or at_ms < self._cancel_ms[node]
         ):
@@ -721,112 +531,58 @@ class Waiting:
         """The end of the operation may have moved."""
         if not self._touched[node]:
             self._touched[node] = 1
-            self._touched_ops[self._touched_count] = node
-            self._touched_count += 1
+            self._touched_nodes.add(node)
 
-    def _plan(self, moved: Any, ends_ms: Any, ended: Any, has_now: bool, now_ms: int) -> int:
-        """Tell of the operations touched those that have ended from those whose end has moved.
-
-        Return how many ended; of the others as many as `_touched_count` says in the end.
-        """
-        ended_count = 0
-        moved_count = 0
-        for n in range(self._touched_count):
-            node = self._touched_ops[n]
+    def _plan(
+        self,
+        touched: Any,
+        ended: NumberList,
+        moved: NumberList,
+        ends_ms: Any,
+        has_now: bool,
+        now_ms: int,
+    ) -> None:
+        """Tell of the operations touched those that have ended from those whose end has moved."""
+        for n in range(len(touched)):
+            node = touched[n]
             if not self._touched[node]:
-                continue  # it was ousted
+                continue  # it was replaced
             self._touched[node] = 0
             self._end(node)
             if has_now and self._at_ms <= now_ms:
                 self._ends.times_ms[node] = self._at_ms
-                ended[ended_count] = node
-                ended_count += 1
+                ended.add(node)
             elif not self._ends.is_set(node) or self._ends.times_ms[node] != self._at_ms:
-                moved[moved_count] = node
-                ends_ms[moved_count] = self._at_ms
-                moved_count += 1
-        self._touched_count = ended_count + moved_count
-        return ended_count
+                ends_ms[moved.count] = self._at_ms
+                moved.add(node)
 
-    def _tell(self, ended: Any, status: Any, at_ms: Any, by: Any) -> None:
+    def _end_all(self, ended: Any, status: Any, at_ms: Any, by: Any) -> None:
         for n in range(len(ended)):
             status[n] = self._end(ended[n])
             at_ms[n] = self._at_ms
             by[n] = self._by
 
     def _end(self, node: int) -> int:
-        """Say how the operation ends as far as is known, when, and by which cell, if by one.
-
-        The letters are those at the head of the file.
-        """
-        holds = self._cells[node] != 0 and self._find_condition(node)
+        """Say how the operation ends as far as is known, when, and by which cell, if by one."""
+        first = self._firsts[node]
+        is_met = first != 0 and self._cells.find_condition(
+            first, self._counts[node], self._needed[node]
+        )
+        how = ending(
+            is_met,
+            self._cells.condition_ms,
+            self._has_cancel[node] != 0,
+            self._cancel_ms[node],
+            self._deadlines_ms[node],
+        )
         self._by = -1
-        if self._has_cancel[node]:
-            self._at_ms = self._cancel_ms[node]
-            if self._at_ms <= self._deadlines_ms[node] and not (
-                holds and self._condition_ms <= self._at_ms
-            ):
-                return _CANCELLED  # A
-        if holds and self._condition_ms <= self._deadlines_ms[node]:
-            self._at_ms = self._condition_ms
-            cell = self._cells[node]
-            last = cell + self._counts[node]
-            while cell < last:
-                if (
-                    self._cell_keys.holds(cell)
-                    and self._cell_moments[cell] == self._condition_ms
-                    and (self._by < 0 or self._cell_keys.before(cell, self._by))
-                ):
-                    self._by = cell
-                cell += 1
-            return _COMPLETED  # B
         self._at_ms = self._deadlines_ms[node]
-        return _EXPIRED  # C
-
-    def _find_condition(self, node: int) -> bool:
-        """Find the needed-th of the moments known; say whether there are so many."""
-        needed = self._needed[node]
-        cell = self._cells[node]
-        last = cell + self._counts[node]
-        if self._counts[node] > len(self._scratch):
-            self._scratch = grown(self._scratch, self._counts[node], "q")
-        count = 0
-        while cell < last:
-            if self._cell_keys.holds(cell):
-                self._scratch[count] = self._cell_moments[cell]
-                count += 1
-            cell += 1
-        if count < needed:
-            return False
-        self._condition_ms = self._least(count, needed - 1)
-        return True
-
-    def _least(self, count: int, rank: int) -> int:
-        """Return what stands at this rank among the first of the scratch pad: quickselect."""
-        low = 0
-        high = count - 1
-        while low < high:
-            pivot = self._scratch[(low + high) // 2]
-            left = low
-            right = high
-            while left <= right:
-                while self._scratch[left] < pivot:
-                    left += 1
-                while self._scratch[right] > pivot:
-                    right -= 1
-                if left <= right:
-                    swapped = self._scratch[left]
-                    self._scratch[left] = self._scratch[right]
-                    self._scratch[right] = swapped
-                    left += 1
-                    right -= 1
-            if rank <= right:
-                high = right
-            elif rank >= left:
-                low = left
-            else:
-                break
-        return self._scratch[rank]  # type: ignore[no-any-return]
+        if how == _COMPLETED:
+            self._at_ms = self._cells.condition_ms
+            self._by = self._cells.smallest(first, self._counts[node])
+        elif how == _CANCELLED:
+            self._at_ms = self._cancel_ms[node]
+        return how
 
     def _remember(self, ended: Any, now_ms: int, remember_ms: int) -> None:
         """Free these operations; keep in mind the ids of which reuse is not long past."""
@@ -834,96 +590,38 @@ class Waiting:
             node = ended[n]
             id = self._ids[node]
             at_ms = self._ends.times_ms[node]
-            self._ops[id] = 0
+            self._operations[id] = 0
             self._free_operation(node)
             until_ms = _MOST_MS
             if at_ms <= _MOST_MS - remember_ms:
                 until_ms = at_ms + remember_ms
             if until_ms > now_ms:
-                self._has_until[id] = 1
-                self._until_ms[id] = until_ms
-                self._memorise(id, until_ms)
+                self._remembered.put(id, until_ms)
             else:
                 self._release_id(id)
-
-    def _memorise(self, id: int, until_ms: int) -> None:
-        if self._memory_last == len(self._memory_ms):
-            count = self._memory_last - self._memory_first
-            if 2 * count > self._memory_last:
-                self._memory_ms = grown(self._memory_ms, self._memory_last + 1, "q")
-                self._memory_ids = grown(self._memory_ids, len(self._memory_ms), "i")
-            else:  # half of it is behind us
-                for n in range(count):
-                    self._memory_ms[n] = self._memory_ms[self._memory_first + n]
-                    self._memory_ids[n] = self._memory_ids[self._memory_first + n]
-                self._memory_first = 0
-                self._memory_last = count
-        self._memory_ms[self._memory_last] = until_ms
-        self._memory_ids[self._memory_last] = id
-        self._memory_last += 1
 
     def _forget(self, now_ms: int) -> None:
         """Forget the ids whose time is up."""
-        while (
-            self._memory_first < self._memory_last and self._memory_ms[self._memory_first] <= now_ms
-        ):
-            id = self._memory_ids[self._memory_first]
-            if self._has_until[id] and self._until_ms[id] <= now_ms:
-                self._has_until[id] = 0
-                self._release_id(id)
-            self._memory_first += 1
+        id = self._remembered.pop(now_ms)
+        while id >= 0:
+            self._release_id(id)
+            id = self._remembered.pop(now_ms)
 
-    def _pass(self, cancels: Any) -> None:
+    def _remove_cancels(self, cancels: Any) -> None:
         """These cancels are past, and mean nobody who may still come."""
         for n in range(len(cancels)):
-            node = cancels[n]
-            id = self._cancel_ids[node]
-            if self._cancels[id] == node:
-                self._cancels[id] = self._cancel_next[node]
-            else:
-                before = self._cancels[id]
-                while self._cancel_next[before] != node:
-                    before = self._cancel_next[before]
-                self._cancel_next[before] = self._cancel_next[node]
-            self._cancel_ids[node] = -1
-            self._cancel_next[node] = self._cancel_free
-            self._cancel_free = node
-            self._cancel_free_count += 1
-            self._release_id(id)
+            self._release_id(self._ahead.remove(cancels[n]))
 
     def _free_operations(self, nodes: Any) -> None:
         for n in range(len(nodes)):
             self._free_operation(nodes[n])
 
     def _free_operation(self, node: int) -> None:
-        if self._cells[node]:
-            self._free_cells(self._cells[node], self._counts[node])
+        if self._firsts[node]:
+            self._cells.free(self._firsts[node], self._counts[node])
         self._payloads.drop(node)
         self._touched[node] = 0
-        self._ids[node] = -1
-        self._cells[node] = self._op_free
-        self._op_free = node
-        self._op_free_count += 1
-
-    def _new_cells(self, count: int) -> int:
-        if count >= len(self._cell_free):
-            self._cell_free = grown(self._cell_free, count + 1, "q")
-        first = self._cell_free[count]
-        if first:
-            self._cell_free[count] = self._cell_moments[first]
-        else:
-            first = self._cell_top + 1
-            self._cell_top += count
-            if self._cell_top >= len(self._cell_moments):
-                self._cell_moments = grown(self._cell_moments, self._cell_top + 1, "q")
-                self._cell_keys.reserve(len(self._cell_moments))
-        return first  # type: ignore[no-any-return]
-
-    def _free_cells(self, first: int, count: int) -> None:
-        for cell in range(first, first + count):
-            self._cell_keys.drop(cell)
-        self._cell_moments[first] = self._cell_free[count]
-        self._cell_free[count] = first
+        self._nodes.free(node)
 
     def _release_ids(self, ids: Any) -> None:
         for n in range(len(ids)):
@@ -931,23 +629,13 @@ class Waiting:
                 self._release_id(ids[n])
 
     def _release_id(self, id: int) -> None:
-        """Let go of the id if there is nothing to know of it."""
-        if not (self._ops[id] or self._cancels[id] or self._has_until[id]):
+        """Remove the id if there is nothing to know of it."""
+        if not (self._operations[id] or self._ahead.first(id) or self._remembered.has(id)):
             self._names.remove(id)
 
-    def _plant_cells(
+    def _fill_cells(
         self, operations: Any, indexes: Any, key_starts: Any, key_data: Any, moments_ms: Any
     ) -> None:
         for n in range(len(operations)):
-            node = operations[n] + 1
-            if self._cells[node] == 0:
-                self._cells[node] = self._new_cells(self._counts[node])
-            cell = self._cells[node] + indexes[n]
-            self._cell_moments[cell] = moments_ms[n]
-            self._cell_keys.put(cell, key_data, key_starts[n], key_starts[n + 1])
-
-    def _plant_memory(self, ids: Any, until_ms: Any) -> None:
-        for n in range(len(ids)):
-            self._has_until[ids[n]] = 1
-            self._until_ms[ids[n]] = until_ms[n]
-            self._memorise(ids[n], until_ms[n])
+            cell = self._first_cell(operations[n] + 1) + indexes[n]
+            self._cells.fill(cell, moments_ms[n], key_data, key_starts[n], key_starts[n + 1])

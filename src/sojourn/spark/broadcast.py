@@ -33,10 +33,13 @@ from pyspark.sql import functions as sf
 
 from sojourn.errors import SojournError
 from sojourn.replay import rows
+from sojourn.replay.arrays import repeated
+from sojourn.replay.hashing import hashes
 from sojourn.replay.local import Index, steps_of, without_duplicates
 from sojourn.replay.steps import Steps
-from sojourn.spark import fingerprints, parcels
+from sojourn.spark import parcels
 from sojourn.spark.answers import REJECTED
+from sojourn.spark.ddl import ddl
 from sojourn.spark.frames import HASHES, Hashes, Source, Stage, Tables
 from sojourn.spark.stages import Job, sent_by_id
 
@@ -81,9 +84,8 @@ class Survey:
 
     def pack_hashes(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for place, table in parcels.numbered(batches, HASHES):
-            hashes = np.concatenate([chunk.to_numpy() for chunk in table["hash"].chunks])
-            parcel = parcels.Parcel(parcels.HASHES, place, pa.py_buffer(hashes))
-            yield parcels.forwarded(parcel, 0)
+            body = pa.py_buffer(table["hash"].to_numpy())
+            yield parcels.forwarded(parcels.Parcel(parcels.HASHES, place, body), 0)
 
     def findings(self, batches: Batches) -> Findings:
         """Put together what the tasks found; raises TooMany."""
@@ -148,9 +150,9 @@ class Findings:
         """The hashes that are there more than once; raises TooMany."""
         if not self.hashes:
             return np.zeros(0, dtype=np.int64)
-        hashes = np.sort(np.concatenate(self.hashes))
-        again = hashes[1:][hashes[1:] == hashes[:-1]]
-        if len(again) > limits.suspects_share * len(hashes) + 1000:
+        every = np.concatenate(self.hashes)
+        again = repeated(every)
+        if len(again) > limits.suspects_share * len(every) + 1000:
             raise TooMany("a large part of the ids are duplicates")
         return np.unique(again)
 
@@ -173,8 +175,7 @@ class Lookup:
             clean = rows.check_operations(table)
             yield from self.job.rejected(clean.rejected, place)
             if len(clean):
-                words, _ = fingerprints.of_texts(clean.ids)
-                yield from sent_by_id(table, clean, words, self.job.partitions, place)
+                yield from sent_by_id(table, clean, hashes(clean.ids), self.job.partitions, place)
 
     def end_firsts(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         kept: dict[int, list[parcels.Parcel]] = {parcels.OPERATIONS: []}
@@ -263,10 +264,10 @@ def _collected(first: DataFrame) -> pa.Table:
 
 def _repeated(operations: Source) -> Hashes:
     """The hashes that are there more than once, where they are too many for the driver."""
-    hashes = operations.hashed(_as_they_are, "hash long")
-    again = hashes.groupBy("hash").count().where("count > 1").select("hash").toArrow()
-    repeated: Hashes = again["hash"].to_numpy()
-    return repeated
+    every = operations.hashed(_as_they_are, ddl(HASHES))
+    again = every.groupBy("hash").count().where("count > 1").select("hash").toArrow()
+    suspects: Hashes = again["hash"].to_numpy()
+    return suspects
 
 
 def _as_they_are(batches: Batches) -> Iterator[pa.RecordBatch]:

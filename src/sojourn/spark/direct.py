@@ -27,7 +27,8 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sojourn.replay import rows
-from sojourn.spark import answers, broadcast, fingerprints, strategies
+from sojourn.replay.hashing import hashes
+from sojourn.spark import answers, broadcast, strategies
 from sojourn.spark.answers import Answers
 from sojourn.spark.ddl import ddl
 from sojourn.spark.frames import HASHES, Hashes, Stage, Tables
@@ -149,8 +150,7 @@ def _hashed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _hashes(ids: pa.Array) -> Hashes:
-    words, _ = fingerprints.of_texts(ids)
-    return words.view(np.int64)
+    return hashes(ids).view(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

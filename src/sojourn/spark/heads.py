@@ -33,9 +33,13 @@ class Head:
         return max(0, len(self.tokens) // TOKEN_BYTES - 1)
 
     def entries_until(self, token: bytes) -> int | None:
-        """Return how many entries an engine with this token has seen; None if it went astray."""
-        known = [self.tokens[n : n + TOKEN_BYTES] for n in range(0, len(self.tokens), TOKEN_BYTES)]
-        return known.index(token) if token in known else None
+        """Return how many entries an engine with this token has seen.
+
+        None if the token is not there: the engine saw a batch that failed.
+        """
+        places = range(0, len(self.tokens), TOKEN_BYTES)
+        tokens = [self.tokens[at : at + TOKEN_BYTES] for at in places]
+        return tokens.index(token) if token in tokens else None
 
 
 def head_of(found: Any) -> Head:

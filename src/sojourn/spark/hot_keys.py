@@ -26,8 +26,9 @@ import pyarrow as pa
 
 from sojourn.replay import rows, schemas
 from sojourn.replay.arrays import Integers
+from sojourn.replay.hashing import Hashes, hashes
 from sojourn.replay.rows import CleanEvents
-from sojourn.spark import fingerprints
+from sojourn.spark import references
 from sojourn.spark.ddl import ddl
 
 _SAMPLE = pa.schema([("key", pa.string()), ("offset", pa.int64()), ("weight", pa.float64())])
@@ -41,9 +42,9 @@ _LEAST_ROWS_OF_KEY = 30
 
 @dataclass(frozen=True, slots=True)
 class HotKeys:
-    """The hot keys by fingerprint, each with its cuts: n of them make n + 1 slices.
+    """The hot keys by hash, each with its cuts: n of them make n + 1 slices.
 
-    Two keys with one fingerprint are cut in the same places, which does no harm.
+    Two keys with one hash are cut in the same places, which does no harm.
     """
 
     cuts: dict[int, Integers] = field(default_factory=dict)
@@ -51,11 +52,9 @@ class HotKeys:
     def __len__(self) -> int:
         return len(self.cuts)
 
-    def partitions(
-        self, words: fingerprints.Words, offsets: Integers, count: int
-    ) -> npt.NDArray[np.uint16]:
-        """Return the partition of each row, given the fingerprint of its key."""
-        partitions = fingerprints.partitions(words, count)
+    def partitions(self, words: Hashes, offsets: Integers, count: int) -> npt.NDArray[np.uint16]:
+        """Return the partition of each row, given the hash of its key."""
+        partitions = references.partitions(words, count)
         for word, cuts in self.cuts.items():
             hot = np.flatnonzero(words == np.uint64(word))
             if len(hot):
@@ -65,7 +64,7 @@ class HotKeys:
 
     def later(
         self,
-        words: fingerprints.Words,
+        words: Hashes,
         signals: CleanEvents,
         count: int,
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -94,7 +93,7 @@ class HotKeys:
 
     def _partition_of_slices(self, word: int, count: int) -> npt.NDArray[np.uint16]:
         """Slices go to partitions side by side, the first to where the key would go."""
-        home = int(fingerprints.partitions(np.array([word], dtype=np.uint64), count)[0])
+        home = int(references.partitions(np.array([word], dtype=np.uint64), count)[0])
         return ((home + np.arange(len(self.cuts[word]) + 1)) % count).astype(np.uint16)
 
 
@@ -138,6 +137,6 @@ def hot_keys(sample: pa.Table, partitions: int) -> HotKeys:
         at = np.searchsorted(heaped, heaped[-1] * np.arange(1, slices) / slices)
         where = np.unique(offsets[mine][order][at])
         if len(where):
-            word = fingerprints.of_texts(names.dictionary.slice(code, 1))[0][0]
+            word = hashes(names.dictionary.slice(code, 1))[0]
             cuts[int(word)] = where
     return HotKeys(cuts)

@@ -22,10 +22,10 @@ import numpy as np
 import pyarrow as pa
 
 from sojourn.replay import rows
-from sojourn.replay.arrays import Integers, within
-from sojourn.spark import parcels
+from sojourn.replay.arrays import Integers
+from sojourn.replay.hashing import Hashes, hashes, shard_of
+from sojourn.spark import parcels, references
 from sojourn.spark.ddl import ddl
-from sojourn.spark.hashing import Hashes, hashes, mixed, shard_of
 from sojourn.spark.pace import later
 from sojourn.spark.payload import PayloadFormat, pack_requirements
 
@@ -96,7 +96,7 @@ class Intake:
     def _operations(self, table: pa.Table, clean: rows.CleanOperations, out: list[Row]) -> int:
         """Send operations to the shards of their ids, and requirements to those of their keys."""
         key_hashes = hashes(clean.keys)
-        tags = _tags(clean, key_hashes)
+        tags = references.tags(clean, key_hashes).view(np.int64)
         form = PayloadFormat(pa.ipc.read_schema(pa.py_buffer(self.columns)))
         carried = table.select(form.columns.names)
         if len(clean) < len(table):
@@ -160,16 +160,3 @@ def _row(shard: int, kind: int, part: Any, time_column: str | None = None) -> Ro
         times_ms = part.column(time_column).to_numpy()
         row |= {"least_ms": int(times_ms.min()), "most_ms": int(times_ms.max())}
     return row
-
-
-def _tags(clean: rows.CleanOperations, key_hashes: Hashes) -> Integers:
-    """Tell operations of one id apart by what they wait for and how long.
-
-    From the row alone: a task that runs again must come to the same tags.
-    """
-    place = within(clean.starts).astype(np.uint64)
-    each = mixed(key_hashes ^ mixed(clean.offsets.view(np.uint64) + place))
-    tags: Hashes = np.add.reduceat(each, clean.starts[:-1])
-    for words in (clean.submitted_ms, clean.timeout_ms, clean.needed):
-        tags = mixed(tags ^ words.view(np.uint64))
-    return tags.view(np.int64)

@@ -10,12 +10,12 @@ Spark's state store are, of every shard,
 and a worker keeps the engines it has used last. A token is drawn at random each time a shard is
 written, and names that version. What a worker finds when it is given a shard:
 
-    A. its engine has the last token: it is the present one
+    A. its engine has the last token: it is up to date
     B. its engine has another of the tokens: it is behind, and catches up with the entries after it
     C. it has none, or one whose token is not there: that one saw a batch which failed afterwards
-       and counts for nothing. The engine is made anew, of the snapshot and the log
+       and does not count. The engine is rebuilt from the snapshot and the log
 
-So an engine that has gone astray is never used, whatever became of the batch that led it there.
+So an engine that saw a failed batch is never used.
 Bytes are slow to read out of Spark's state, and shards change workers often; so entries are read
 one by one, and only those that are lacking.
 
@@ -143,24 +143,24 @@ class Ledger:
         return Head() if found is None else head_of(found)
 
     def engine(self, shard: int, head: Head) -> Any:
-        """Return the shard's engine as of this head; the cache lets go of it until `write`."""
-        _, engine, seen = self.found(shard, head)
+        """Return the shard's engine as of this head; the cache has it no longer, until `write`."""
+        _, engine, seen = self.obtained(shard, head)
         for n in range(seen, head.entries):
             engine.replay(_bytes(self._log, n))
         return engine
 
-    def found(self, shard: int, head: Head) -> tuple[str, Any, int]:
-        """Say how the engine is come by; return it, and how many entries it has seen."""
+    def obtained(self, shard: int, head: Head) -> tuple[str, Any, int]:
+        """Return how the engine was obtained, the engine, and how many entries it has seen."""
         token, engine = _cache.take((*self._name, shard))
         if not head.tokens:
             return "new", self._kind(**self._options), 0
         seen = None if engine is None else head.entries_until(token)
         if seen is not None:
-            return "present" if seen == head.entries else "behind", engine, seen  # A, B
+            return "cached" if seen == head.entries else "behind", engine, seen  # A, B
         if not head.snapshot_bytes:
-            return "anew", self._kind(**self._options), 0  # C, before the first snapshot
+            return "rebuilt", self._kind(**self._options), 0  # C, before the first snapshot
         parts = [_bytes(self._snapshot, n) for n in range(parts_of(head.snapshot_bytes))]
-        return "anew", self._kind.restore(b"".join(parts)), 0  # C
+        return "rebuilt", self._kind.restore(b"".join(parts)), 0  # C
 
     def write(self, shard: int, head: Head, engine: Any, entry: bytes) -> None:
         """Write down that the entry was applied, and the new head."""

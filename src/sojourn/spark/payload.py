@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sojourn.replay.arrays import one_piece
+from sojourn.replay.arrays import one_piece, starts_of, text_column, text_parts
 
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
@@ -84,7 +84,7 @@ class PayloadFormat:
         head, at, data = self._heads(payloads)
         for n in self._loose:
             at = at + head[f"c{n}"]
-        ends = _bounds(payloads)[1:]
+        ends = np.asarray(text_parts(payloads)[0])[1:]
         found = []
         for place, end in zip(at.tolist(), ends.tolist(), strict=True):
             items = []
@@ -99,8 +99,8 @@ class PayloadFormat:
 
     def _heads(self, payloads: pa.Array) -> tuple[Any, Places, Bytes]:
         width = self._head.itemsize
-        starts = _bounds(payloads)[:-1]
-        data = np.frombuffer(payloads.buffers()[2] or b"", dtype=np.uint8)
+        bounds, data = (np.asarray(part) for part in text_parts(payloads))
+        starts = bounds[:-1]
         windows = np.ndarray(
             shape=(max(0, len(data) - width + 1),), dtype=f"V{width}", buffer=data, strides=(1,)
         )
@@ -118,7 +118,7 @@ def pack_requirements(keys: pa.Array, offsets: Places, starts: Places) -> pa.Arr
     )
     joined = pc.binary_join_element_wise(heads.cast(pa.binary()), keys.cast(pa.binary()), b"")
     # The items lie in the order of the operations, so only the bounds change.
-    bounds = _bounds(joined)[starts].astype(np.int32)
+    bounds = np.asarray(text_parts(joined)[0])[starts].astype(np.int32)
     return pa.Array.from_buffers(
         pa.binary(), len(starts) - 1, [None, pa.py_buffer(bounds), joined.buffers()[2]]
     )
@@ -159,31 +159,21 @@ def _fixed_array(kind: pa.DataType, values: Any, empty: npt.NDArray[np.bool_]) -
 def _as_bytes(array: pa.Array) -> pa.Array:
     """Return values of any length as bytes; a null as none."""
     kind = array.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
-        array = array.cast(pa.binary())
-    elif not pa.types.is_binary(kind):
+    if not _is_text(kind):
         array = pa.array([None if v is None else pickle.dumps(v) for v in array.to_pylist()])
-        array = array.cast(pa.binary())
-    return pc.fill_null(array, b"")
+    return pc.fill_null(array.cast(pa.binary()), b"")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 def _from_bytes(
     kind: pa.DataType, data: Bytes, at: Places, lengths: Places, empty: npt.NDArray[np.bool_]
 ) -> pa.Array:
-    bounds = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=bounds[1:])
+    bounds = starts_of(lengths)
     gathered = data[np.repeat(at - bounds[:-1], lengths) + np.arange(bounds[-1])]
-    valid = pa.py_buffer(np.packbits(~empty, bitorder="little")) if empty.any() else None
-    text = pa.Array.from_buffers(
-        pa.large_binary(), len(lengths), [valid, pa.py_buffer(bounds), pa.py_buffer(gathered)]
-    )
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return text.cast(kind)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return text.cast(pa.large_string()).cast(kind)
+    if _is_text(kind):
+        return text_column(bounds, gathered, ~empty, kind)
+    text = text_column(bounds, gathered, ~empty, pa.large_binary())
     return pa.array([None if v is None else pickle.loads(v) for v in text.to_pylist()], kind)
-
-
-def _bounds(array: pa.Array) -> Places:
-    places = np.frombuffer(array.buffers()[1], dtype=np.int32)
-    return places[array.offset : array.offset + len(array) + 1].astype(np.int64)

@@ -19,9 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sojourn.replay import journal, progress, waiting
+from sojourn.replay.hashing import hashes, shard_of
 from sojourn.replay.progress import Progress
 from sojourn.replay.waiting import Waiting
-from sojourn.spark.hashing import hashes, shard_of
 
 Numbers = npt.NDArray[np.int64]
 

@@ -24,11 +24,11 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from sojourn.replay import rows, schemas
+from sojourn.replay.hashing import hashes, shard_of
 from sojourn.replay.progress import Progress
 from sojourn.replay.waiting import Waiting
 from sojourn.spark import parcels
 from sojourn.spark.ddl import ddl
-from sojourn.spark.hashing import hashes, shard_of
 from sojourn.spark.heads import Head
 from sojourn.spark.intake import KIND
 from sojourn.spark.ledger import Ledger
@@ -85,17 +85,46 @@ class Plan:
         return PayloadFormat(pa.ipc.read_schema(pa.py_buffer(self.columns)))
 
 
-class KeyShards(StatefulProcessor):
-    """The first stage: what is known of the keys, and from when each requirement holds."""
+class _Shards(StatefulProcessor):
+    """A stage: an engine for each shard, in the ledger."""
+
+    _stage: str  # as the ledger calls it
+    _kind: type[Progress | Waiting]
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         settle()
-        options = {"forget_keys_after_ms": self._plan.forget_keys_after_ms}
-        every = self._plan.snapshot_every
-        self._ledger = Ledger(handle, self._plan.name, "keys", Progress, options, every)
+        plan = self._plan
+        options = self._options()
+        self._ledger = Ledger(
+            handle, plan.name, self._stage, self._kind, options, plan.snapshot_every
+        )
+
+    def close(self) -> None:
+        pass
+
+    def _begin(self, key: Any, snapshot: bytes, pace: Pace) -> None:
+        """Begin with the state of another checkpoint."""
+        engine = self._kind.restore(snapshot)
+        head = Head(pace=pace)
+        self._note(head, engine)
+        self._ledger.begin(int(key[0]), head, engine)
+
+    def _options(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _note(self, head: Head, engine: Any) -> None:
+        """Note in the head what is read even when the engine is not needed."""
+        raise NotImplementedError
+
+
+class KeyShards(_Shards):
+    """The first stage: what is known of the keys, and from when each requirement holds."""
+
+    _stage = "keys"
+    _kind = Progress
 
     def handleInputRows(
         self, key: Any, arrived: Iterator[Row], timerValues: TimerValues
@@ -132,12 +161,15 @@ class KeyShards(StatefulProcessor):
         yield _News(shard, parcels.TICK, now_ms, head.names, None)
 
     def handleInitialState(self, key: Any, initialState: Row, timerValues: TimerValues) -> None:
-        engine = Progress.restore(initialState["snapshot"])
-        head = Head(next_ms=engine.sweep_ms, names=engine.keys, waiting=len(engine))
-        head.pace = Pace(
-            initialState["now_ms"], tuple(initialState["latest_ms"]), tuple(initialState["news_ms"])
-        )
-        self._ledger.begin(int(key[0]), head, engine)
+        latest_ms, news_ms = tuple(initialState["latest_ms"]), tuple(initialState["news_ms"])
+        pace = Pace(initialState["now_ms"], latest_ms, news_ms)
+        self._begin(key, initialState["snapshot"], pace)
+
+    def _options(self) -> dict[str, Any]:
+        return {"forget_keys_after_ms": self._plan.forget_keys_after_ms}
+
+    def _note(self, head: Head, engine: Any) -> None:
+        head.next_ms, head.names, head.waiting = engine.sweep_ms, engine.keys, len(engine)
 
     def _apply(
         self, shard: int, head: Head, bodies: dict[int, list[bytes]], before_ms: int | None
@@ -152,8 +184,7 @@ class KeyShards(StatefulProcessor):
             return
         engine = self._ledger.engine(shard, head)
         candidates = engine.apply(requirements, signals, now_ms, before_ms)
-        head.next_ms = engine.sweep_ms
-        head.names, head.waiting = engine.keys, len(engine)
+        self._note(head, engine)
         entry = Progress.entry(requirements, signals, now_ms, before_ms)
         self._ledger.write(shard, head, engine, entry)
         if candidates.num_rows:
@@ -161,9 +192,6 @@ class KeyShards(StatefulProcessor):
             for n, part in parcels.split(candidates, to):
                 body = parcels.seal(parcels.CANDIDATES, part).to_pybytes()
                 yield _News(n, parcels.CANDIDATES, now_ms, None, body)
-
-    def close(self) -> None:
-        pass
 
     def _in_time(
         self, kind: int, bodies: list[bytes], now_ms: int
@@ -184,17 +212,11 @@ class KeyShards(StatefulProcessor):
         return kept, rejected
 
 
-class IdShards(StatefulProcessor):
+class IdShards(_Shards):
     """The second stage: the operations that wait, and how they end."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        settle()
-        options = {"remember_ms": self._plan.remember_ms}
-        every = self._plan.snapshot_every
-        self._ledger = Ledger(handle, self._plan.name, "ids", Waiting, options, every)
+    _stage = "ids"
+    _kind = Waiting
 
     def handleInputRows(
         self, key: Any, arrived: Iterator[Row], timerValues: TimerValues
@@ -215,14 +237,15 @@ class IdShards(StatefulProcessor):
         yield _Ends(parcels.HELD, 0, 0, 0, 0, keys, head.names, head.waiting, now_ms, None)
 
     def handleInitialState(self, key: Any, initialState: Row, timerValues: TimerValues) -> None:
-        engine = Waiting.restore(initialState["snapshot"])
-        next_ms = _earlier(engine.next_ms, engine.sweep_ms)
-        head = Head(next_ms=next_ms, names=engine.ids, waiting=len(engine))
-        head.pace = Pace(initialState["now_ms"])
-        self._ledger.begin(int(key[0]), head, engine)
+        self._begin(key, initialState["snapshot"], Pace(initialState["now_ms"]))
 
-    def close(self) -> None:
-        pass
+    def _options(self) -> dict[str, Any]:
+        return {"remember_ms": self._plan.remember_ms}
+
+    def _note(self, head: Head, engine: Any) -> None:
+        times_ms = [at_ms for at_ms in (engine.next_ms, engine.sweep_ms) if at_ms is not None]
+        head.next_ms = min(times_ms, default=None)
+        head.names, head.waiting = engine.ids, len(engine)
 
     def _apply(
         self, shard: int, head: Head, bodies: dict[int, list[bytes]], now_ms: int | None
@@ -237,8 +260,7 @@ class IdShards(StatefulProcessor):
         engine = self._ledger.engine(shard, head)
         outcomes, duplicates = engine.apply(operations, candidates, cancels, now_ms)
         head.pace = Pace(now_ms)
-        head.next_ms = _earlier(engine.next_ms, engine.sweep_ms)
-        head.names, head.waiting = engine.ids, len(engine)
+        self._note(head, engine)
         entry = Waiting.entry(operations, candidates, cancels, now_ms)
         self._ledger.write(shard, head, engine, entry)
         if outcomes.num_rows:
@@ -262,11 +284,6 @@ def _rejects(body: bytes) -> Row:
 
 
 _NOTHING_HELD = (0, 0, 0, None)
-
-
-def _earlier(one_ms: int | None, other_ms: int | None) -> int | None:
-    known = [at_ms for at_ms in (one_ms, other_ms) if at_ms is not None]
-    return min(known, default=None)
 
 
 def _rejected(plan: Plan, kind: int, batch: pa.RecordBatch, reason: str) -> bytes:

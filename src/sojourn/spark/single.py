@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sojourn.replay import rows
+from sojourn.replay.hashing import hashes
 from sojourn.replay.local import Index, without_duplicates
-from sojourn.spark import broadcast, fingerprints, parcels
+from sojourn.spark import broadcast, parcels
 from sojourn.spark.broadcast import Limits, Lookup
 from sojourn.spark.frames import Tables
 from sojourn.spark.stages import Job, RowsChanged, steps_in
@@ -85,8 +86,9 @@ class Single:
             )
         if len(clean) < len(table):
             table = parcels.taken(table, clean.numbers)
-        words, _ = fingerprints.of_texts(clean.keys)
-        by_key = self.job.hot_keys.partitions(words, clean.offsets, self.job.partitions)
+        by_key = self.job.hot_keys.partitions(
+            hashes(clean.keys), clean.offsets, self.job.partitions
+        )
         yield from parcels.sent(table, by_key, parcels.OPERATIONS, place)
 
 

@@ -25,9 +25,10 @@ import pyarrow as pa
 from sojourn.errors import SojournError
 from sojourn.replay import rows, schemas
 from sojourn.replay.arrays import Integers, Mask, one_piece, within
+from sojourn.replay.hashing import Hashes, hashes
 from sojourn.replay.local import without_duplicates
 from sojourn.replay.steps import Steps
-from sojourn.spark import fingerprints, parcels
+from sojourn.spark import parcels, references
 from sojourn.spark.answers import Answers
 from sojourn.spark.hot_keys import HotKeys
 
@@ -54,12 +55,11 @@ class Job:
             yield from self.rejected(clean.rejected, place)
             if not len(clean):
                 continue
-            ids = fingerprints.of_texts(clean.ids)
-            keys = fingerprints.of_texts(clean.keys)
-            references, checks = _references(clean, ids, keys)
+            ids, keys = hashes(clean.ids), hashes(clean.keys)
+            operations, checks = references.of_operations(clean, ids, keys)
             questions = pa.table(
                 [
-                    np.repeat(references, clean.counts),
+                    np.repeat(operations, clean.counts),
                     np.repeat(checks, clean.counts),
                     within(clean.starts).astype(np.int32),
                     clean.keys,
@@ -67,9 +67,9 @@ class Job:
                 ],
                 schema=parcels.SCHEMAS[parcels.QUESTIONS],
             )
-            by_key = self.hot_keys.partitions(keys[0], clean.offsets, self.partitions)
+            by_key = self.hot_keys.partitions(keys, clean.offsets, self.partitions)
             yield from parcels.sent(questions, by_key, parcels.QUESTIONS, place)
-            yield from sent_by_id(table, clean, ids[0], self.partitions, place)
+            yield from sent_by_id(table, clean, ids, self.partitions, place)
 
     def pack_signals(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for place, table in parcels.numbered(batches, self.columns[rows.SIGNALS]):
@@ -78,7 +78,7 @@ class Job:
             clean = clean.until(self.until_ms)
             if not len(clean):
                 continue
-            words, _ = fingerprints.of_texts(clean.names)
+            words = hashes(clean.names)
             by_key = self.hot_keys.partitions(words, clean.offsets, self.partitions)
             signals = clean.batch(schemas.SIGNALS)
             yield from parcels.sent(signals, by_key, parcels.SIGNALS, place)
@@ -90,8 +90,8 @@ class Job:
             clean = rows.check_cancels(table)
             yield from self.rejected(clean.rejected, place)
             if len(clean):
-                words, _ = fingerprints.of_texts(clean.names)
-                by_id = fingerprints.partitions(words, self.partitions)
+                words = hashes(clean.names)
+                by_id = references.partitions(words, self.partitions)
                 cancels = clean.batch(schemas.CANCELS)
                 yield from parcels.sent(cancels, by_id, parcels.CANCELS, place)
 
@@ -109,12 +109,12 @@ class Job:
         moments, holds = steps.held_ms(
             one_piece(questions["key"]), questions["offset"].to_numpy(), threads=1
         )
-        references = questions["reference"].to_numpy()
+        operations = questions["reference"].to_numpy()
         found = pa.table(
-            [references, questions["check"], questions["index"], moments, holds],
+            [operations, questions["check"], questions["index"], moments, holds],
             schema=parcels.SCHEMAS[parcels.MOMENTS],
         )
-        by_id = fingerprints.partitions(references, self.partitions)
+        by_id = references.partitions(operations, self.partitions)
         yield from parcels.sent(found, by_id, parcels.MOMENTS, 0)
 
     def end_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -154,14 +154,14 @@ class Job:
 def sent_by_id(
     table: pa.Table,
     clean: rows.CleanOperations,
-    ids: fingerprints.Words,
+    ids: Hashes,
     partitions: int,
     place: int,
 ) -> Iterator[pa.RecordBatch]:
     """Send the rows of a table that mean something to the partitions of their ids."""
     if len(clean) < len(table):
         table = parcels.taken(table, clean.numbers)
-    by_id = fingerprints.partitions(ids, partitions)
+    by_id = references.partitions(ids, partitions)
     yield from parcels.sent(table, by_id, parcels.OPERATIONS, place)
 
 
@@ -175,31 +175,13 @@ def steps_in(received: list[parcels.Parcel]) -> Steps:
     return Steps(one_piece(events.column(0)), offsets, at_ms, threads=1)
 
 
-def _references(
-    clean: rows.CleanOperations,
-    ids: tuple[fingerprints.Words, fingerprints.Words],
-    keys: tuple[fingerprints.Words, fingerprints.Words],
-) -> tuple[fingerprints.Words, fingerprints.Checks]:
-    return fingerprints.of_operations(
-        ids,
-        clean.submitted_ms,
-        clean.timeout_ms,
-        clean.needed,
-        clean.starts,
-        keys,
-        clean.offsets,
-    )
-
-
 def _placed(clean: rows.CleanOperations, found: pa.Table | None) -> tuple[Integers, Mask]:
     """Put each moment beside the requirement it was found for."""
     if found is None:
         found = parcels.SCHEMAS[parcels.MOMENTS].empty_table()
-    references, checks = _references(
-        clean, fingerprints.of_texts(clean.ids), fingerprints.of_texts(clean.keys)
-    )
-    places = fingerprints.places(
-        references, checks, found["reference"].to_numpy(), found["check"].to_numpy()
+    operations, checks = references.of_operations(clean, hashes(clean.ids), hashes(clean.keys))
+    places = references.places(
+        operations, checks, found["reference"].to_numpy(), found["check"].to_numpy()
     )
     ours = places >= 0  # the others belong to operations that were duplicates
     slots = (clean.starts[places] + found["index"].to_numpy())[ours]

@@ -1,0 +1,46 @@
+cimport cython
+
+from sojourn.core.forest cimport Forest
+from sojourn.replay.alarms cimport Alarms
+from sojourn.replay.nodes cimport Nodes, NumberList
+
+
+@cython.final
+cdef class SignalsAhead:
+    cdef int[::1] _roots
+    cdef Nodes _nodes
+    cdef Forest _forest
+    cdef int[::1] _keys
+    cdef Alarms _alarms
+    cdef NumberList _fresh
+    cdef NumberList _gone
+
+    cdef bint has(self, long long key) noexcept
+    cdef long long offset(self, long long node) noexcept
+    cdef long long at_ms(self, long long node) noexcept
+
+    @cython.locals(node="long long")
+    cdef int put(self, long long key, long long offset, long long at_ms) except -1
+
+    @cython.locals(latest="long long", here="long long")
+    cdef long long latest_until(self, long long key, long long at_ms) noexcept
+
+    @cython.locals(earliest="long long", here="long long")
+    cdef long long earliest_from(self, long long key, long long at_ms) noexcept
+
+    @cython.locals(covering="long long", here="long long")
+    cdef long long covering(self, long long key, long long offset) noexcept
+
+    cdef int remove(self, long long key, long long node) except -1
+    cdef int remove_all(self, long long key) except -1
+
+    @cython.locals(key="long long")
+    cdef long long pass_by(self, long long node) noexcept
+
+    @cython.locals(n="long long")
+    cdef int _free_all(self, const int[::1] nodes) except -1
+
+    @cython.locals(n="long long")
+    cdef int _put_all(
+        self, const int[::1] keys, const long long[::1] offsets, const long long[::1] at_ms
+    ) except -1
