@@ -36,7 +36,7 @@ NEEDED_BY_TESTS = (
     *("pytest", "pytest-xdist", "hypothesis", "setuptools"),
     *("numpy", "pyarrow", "rich", "apsw", "uvloop"),
 )
-README_TESTS = ("tests/test_readme.py", "-k", "on_the_page_runs and README")
+README_TESTS = ("tests/test_readme.py", "-k", "on_the_page_runs and not docs")
 EXTRAS = "spark,cli,kafka,metrics,service,client"  # those that README.md's code and tests import
 
 PROGRAM = """
