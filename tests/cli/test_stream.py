@@ -211,6 +211,16 @@ def test_ctrl_c_stops_the_query_and_says_how_far_it_came(
     assert "7 expired; what waits is in state (0 operations)" in output
 
 
+def test_ctrl_c_is_an_interruption_although_the_query_cannot_be_stopped(
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Query(interrupted=True)
+    lost = ConnectionError("Answer from Java side is empty")
+    monkeypatch.setattr(query, "stop", create_autospec(query.stop, side_effect=lost))
+    asked["write_stream"].side_effect = lambda *_, **options: query
+    assert main(["stream", *INPUTS, "--out", "out", "--checkpoint", "state"]) == 130
+
+
 @pytest.mark.parametrize(
     ("arguments", "output"),
     [

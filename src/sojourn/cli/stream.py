@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -274,7 +275,8 @@ def _await(query: StreamingQuery) -> None:
         while not query.awaitTermination(1):
             pass
     except KeyboardInterrupt:
-        query.stop()
+        with contextlib.suppress(Exception):  # it broke into a call to the JVM; the next may fail
+            query.stop()
         raise
 
 
