@@ -18,6 +18,7 @@ from tests.checkout import ROOT
 
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
+import sojourn
 from sojourn.kafka import Cluster
 from tests.kafka.test_languages import tool
 
@@ -43,6 +44,7 @@ def sources(go: str) -> Path:
 
 
 @pytest.mark.nightly
+@pytest.mark.skipif(not sojourn.compiled, reason="the suite's limits of time want a compiled build")
 def test_franz_go_passes_its_own_suite_but_for_what_the_page_names() -> None:
     go = tool("go")
     folder = sources(go)
