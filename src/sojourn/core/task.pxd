@@ -38,9 +38,6 @@ cdef void link(TimerTaskList tasks, TimerTask task) noexcept
 @cython.locals(tasks=TimerTaskList, before="PyObject*", after="PyObject*")
 cdef void unlink(TimerTask task) noexcept
 
-@cython.locals(at="PyObject*", task=TimerTask)
-cdef list tasks_in(TimerTaskList tasks)
-
 @cython.locals(task=TimerTask)
 cdef TimerTask pop_first(TimerTaskList tasks)
 

@@ -225,17 +225,6 @@ def first(tasks: TimerTaskList) -> TimerTask:
     return task
 
 
-def tasks_in(tasks: TimerTaskList) -> list[TimerTask]:
-    """Return the tasks of the list, in order."""
-    found = []
-    at = tasks._sj_next
-    while at is not address(tasks):
-        task = cython.cast(TimerTask, at)
-        found.append(task)
-        at = task._sj_next
-    return found
-
-
 def link(tasks: TimerTaskList, task: TimerTask) -> None:
     """Put a task that waits nowhere at the end of the list."""
     tail = tasks._sj_prev
