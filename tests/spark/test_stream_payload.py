@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from sojourn.replay.hashing import hashes, shard_of
 from sojourn.spark.payload import PayloadFormat, pack_requirements
@@ -28,8 +31,24 @@ EVERYTHING = pa.table(
         "share": [1.5, None, -0.0],
         "map": pa.array([[("a", 1)], None, []], pa.map_(pa.string(), pa.int64())),
         "nothing": pa.nulls(3, pa.string()),
+        "void": pa.nulls(3),
+        "deep": pa.array(
+            [[{"names": ["a", None, "é" * 40], "by": [("k", [1])]}, None], None, []],
+            pa.list_(
+                pa.struct(
+                    [
+                        ("names", pa.list_(pa.string())),
+                        ("by", pa.map_(pa.string(), pa.list_(pa.int16()))),
+                    ]
+                )
+            ),
+        ),
+        "hollow": pa.array([{}, None, {}], pa.struct([])),
+        "voids": pa.array([[None, None], None, []], pa.list_(pa.null())),
     }
 )
+# Written by an earlier version, which pickled structs, lists and maps; and the rows that they hold.
+PICKLED = Path(__file__).with_name("pickled-payloads.arrow")
 KEYS = pa.array(["k", "é", "", "k" * 40])
 REQUIRED = [
     [{"key": "k", "offset": 5}, {"key": "é", "offset": 6}],
@@ -48,6 +67,39 @@ def test_values_of_every_type_come_back() -> None:
     payloads = form.encode(EVERYTHING, packed())
     assert form.decode(payloads).equals(EVERYTHING)
     assert form.requirements(payloads) == REQUIRED
+
+
+def test_no_value_is_pickled() -> None:
+    payloads = PayloadFormat(EVERYTHING.schema).encode(EVERYTHING, packed())
+    for payload in payloads.to_pylist():
+        assert b"\x80\x04\x95" not in payload
+
+
+def test_payloads_with_pickles_in_them_are_read_beside_others() -> None:
+    with pa.ipc.open_file(PICKLED) as file:
+        written = file.read_all()
+    expected = written.drop_columns("payload")
+    form = PayloadFormat(expected.schema)
+    pickled = written["payload"].combine_chunks()
+    assert b"\x80\x04\x95" in pickled[0].as_py()
+    assert form.decode(pickled).equals(expected)
+    requirements = [[{"key": key, "offset": n}] for n, key in enumerate(("k", "k", "é"), 1)]
+    assert form.requirements(pickled) == requirements
+    now = form.encode(expected, packed())
+    assert form.decode(now).equals(expected)
+    mixed = pa.concat_arrays([now, pickled, now.slice(1)])
+    assert form.decode(mixed).equals(pa.concat_tables([expected, expected, expected.slice(1)]))
+
+
+def test_a_pickle_that_would_run_something_is_not_read() -> None:
+    class Bad:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return exec, ("raise SystemExit",)
+
+    form = PayloadFormat(pa.schema([("list", pa.list_(pa.int64()))]))
+    payload = bytes(1) + (len(bad := pickle.dumps(Bad()))).to_bytes(4, "little") + bad
+    with pytest.raises(pickle.UnpicklingError, match=r"builtins\.exec is no part of a value"):
+        form.decode(pa.array([payload], pa.binary()))
 
 
 def test_a_slice_of_payloads_can_be_read() -> None:
