@@ -16,8 +16,9 @@ from enum import Enum
 
 import numpy as np
 
+from sojourn.replay.endings import EXPIRED
 from sojourn.report.bins import bin_of, start_of
-from sojourn.report.stays import EXPIRED, STATUSES, Int64s, Stay, Stays
+from sojourn.report.stays import ENDINGS, Int64s, Stay, Stays
 from sojourn.report.survival import Need, Point, Survival
 from sojourn.report.tally import Job
 from sojourn.report.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
@@ -163,7 +164,7 @@ class Advisor:
         codes, expired = stay.class_code, stay.status == EXPIRED
         for code in np.unique(codes):
             group, mine = self._group(int(code)), codes == code
-            for status in range(len(STATUSES)):
+            for status in ENDINGS:
                 group.ended[status] += int(np.count_nonzero(mine & (stay.status == status)))
             if self._stays.has_condition:
                 group.too_late += int(np.count_nonzero(mine & expired & stay.held))
@@ -214,7 +215,7 @@ class Advisor:
             group.take_in(self._by_code[code])
         waits_ms, got, unseen = self._watched.waits(codes)
         survival = Survival(waits_ms, got, unseen) if len(waits_ms) else None
-        completed, expired, cancelled = (group.ended[n] for n in range(len(STATUSES)))
+        completed, expired, cancelled = (group.ended[status] for status in ENDINGS)
         present = group.present()
         at_present = _points(survival, [present.timeout_ms]) if survival and present else []
         return Advice(

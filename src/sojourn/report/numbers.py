@@ -121,10 +121,8 @@ def count(stays: Stays, on_rows: Callable[[int], None] | None = None) -> Numbers
 
 def _summary(stays: Stays, totals: Totals) -> Summary:
     waits = []
-    for status, ranked in zip(STATUSES, totals.ranked, strict=True):
-        number = totals.count(STATUSES.index(status))
-        median, p99, longest = ranked.found
-        waits.append(StatusWaits(status, number, median, p99, longest))
+    for status, histogram, ranked in zip(STATUSES, totals.waits, totals.ranked, strict=True):
+        waits.append(StatusWaits(status, len(histogram), *ranked.found))
     pending = sum(len(batch) for batch in stays.pending_batches())
     return Summary(
         waits=waits,

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sojourn.errors import OutOfRange
+from sojourn.replay.endings import CANCELLED, COMPLETED, EXPIRED, STATUS
 from sojourn.report.bins import Values
 from sojourn.report.sources import (
     BadOutcomes,
@@ -24,8 +25,9 @@ from sojourn.report.sources import (
 
 Int64s = npt.NDArray[np.int64]
 
-STATUSES = ("completed", "expired", "cancelled")
-COMPLETED, EXPIRED, CANCELLED = range(3)
+# Outcomes have ended; what is counted for each way to end stands in this order.
+ENDINGS = (COMPLETED, EXPIRED, CANCELLED)
+STATUSES = tuple(STATUS[ending] for ending in ENDINGS)
 
 NO_CLASS = "(none)"
 _MOST_CLASSES = 1_000
@@ -245,13 +247,13 @@ class Stay(_Batch):
 
     @cached_property
     def status(self) -> npt.NDArray[np.int8]:
-        """0, 1, 2 for completed, expired, cancelled."""
+        """COMPLETED, EXPIRED or CANCELLED."""
         names = self._batch.column("status").cast(pa.string())
         codes = pc.index_in(names, value_set=pa.array(STATUSES))
         if codes.null_count:
             unknown = names.filter(codes.is_null())[0].as_py()
             raise BadOutcomes(f"status must be one of {', '.join(STATUSES)}, found {unknown!r}")
-        return np.asarray(codes.to_numpy().astype(np.int8))
+        return np.asarray(np.array(ENDINGS, np.int8)[codes.to_numpy()])
 
     @cached_property
     def held(self) -> npt.NDArray[np.bool_]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from sojourn.report.bins import Histogram, Values
 from sojourn.report.ranks import LARGEST, MEDIAN, P99, Quantile, Search
-from sojourn.report.stays import STATUSES, Int64s, Stay, Stays
+from sojourn.report.stays import ENDINGS, Int64s, Stay, Stays
 
 
 class Job(Protocol):
@@ -87,11 +87,11 @@ class Totals:
     columns = frozenset(("status", "waited_ms"))
 
     def __init__(self) -> None:
-        self.waits = [Histogram() for _ in STATUSES]
+        self.waits = [Histogram() for _ in ENDINGS]
         self.ranked: list[Ranked] = []
 
     def add(self, stay: Stay) -> None:
-        for status, waits in enumerate(self.waits):
+        for status, waits in zip(ENDINGS, self.waits, strict=True):
             waits.add(stay.waited_ms[stay.status == status])
 
     def end_pass(self) -> Iterable[Job]:
@@ -100,12 +100,9 @@ class Totals:
 
         self.ranked = [
             Ranked(self.columns, of(status), waits, (MEDIAN, P99, LARGEST))
-            for status, waits in enumerate(self.waits)
+            for status, waits in zip(ENDINGS, self.waits, strict=True)
         ]
         return [ranked for ranked in self.ranked if not ranked.over]
-
-    def count(self, status: int) -> int:
-        return len(self.waits[status])
 
     @property
     def total(self) -> int:

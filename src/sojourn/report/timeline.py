@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from sojourn.report.stays import EXPIRED, Int64s, Stay, Stays
+from sojourn.replay.endings import EXPIRED
+from sojourn.report.stays import Int64s, Stay, Stays
 from sojourn.report.tally import Job, cumulated
 from sojourn.report.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 

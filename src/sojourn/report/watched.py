@@ -27,8 +27,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sojourn.replay.endings import CANCELLED, EXPIRED
 from sojourn.report.bins import Counts, Values, rounded_up
-from sojourn.report.stays import CANCELLED, EXPIRED, Int64s, Stay, Stays
+from sojourn.report.stays import Int64s, Stay, Stays
 from sojourn.report.sums import Sums
 from sojourn.report.tally import Job
 

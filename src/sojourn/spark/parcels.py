@@ -28,6 +28,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from sojourn.replay import journal, schemas
+from sojourn.replay.endings import COMPLETED, STATUS
 from sojourn.spark.ddl import ddl
 from sojourn.spark.workers import settle
 
@@ -74,7 +75,7 @@ SCHEMAS: dict[int, pa.Schema] = {
 }
 
 # Counted in every parcel of a stream's ends.
-COUNTS = ("completed", "expired", "cancelled", "rejected")
+COUNTS = (*STATUS[COMPLETED:], "rejected")
 HOLDINGS = ("keys", "ids", "operations")  # counted once for each shard and batch
 
 # Input is gathered up to this much before it is packed; a parcel is a partition's share of it.
