@@ -1,16 +1,17 @@
 """`make wheels`: build what is published, and try each of it in an environment of its own.
 
-    python scripts/wheels.py [--python PATH]… [--pages] [--out dist] [--no-build]
+    python scripts/wheels.py [--python PATH]… [--no-pages] [--out dist] [--no-build]
 
 An sdist from this tree; from the sdist, as anybody else would, a wheel for each Python, and one
 that is interpreted. Each wheel goes into two fresh virtual environments:
 
     alone       nothing else is installed: it has the files of the sdist and no others, says which
                 build it is, and a timer and a purgatory work
-    with tests  the sdist's own tests of compiled modules run on it, away from the sources; with
-                `--pages` also README.md's code, after `pip install 'sojourn[spark,…]'`
+    with tests  the sdist's own tests of compiled modules run on it, away from the sources; on the
+                oldest and the newest Python also the code of README.md and docs/, after
+                `pip install 'sojourn[spark,…]'`
 
-`--no-build` tries the wheels that are in `--out` already.
+`--no-build` tries the wheels that are in `--out` already, `--no-pages` runs no page.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ NEEDED_BY_TESTS = (
     *("pytest", "pytest-xdist", "hypothesis", "setuptools"),
     *("numpy", "pyarrow", "rich", "apsw", "uvloop"),
 )
-README_TESTS = ("tests/test_readme.py", "-k", "on_the_page_runs and not docs")
-EXTRAS = "spark,cli,kafka,metrics,service,client"  # those that README.md's code and tests import
+PAGES = ("tests/test_readme.py", "-k", "on_the_page_runs")
+EXTRAS = "spark,cli,kafka,metrics,service,client"  # those that the pages' code and tests import
+NEEDED_BY_PAGES = ("opentelemetry-sdk",)  # docs/metrics.md tells its reader to install it
 
 PROGRAM = """
 import threading
@@ -101,12 +103,13 @@ def main() -> int:
         for number, (python, is_pure) in enumerate(
             [*((python, False) for python in pythons), (pythons[0], True)]
         ):
+            pages = options.pages and not is_pure and python in (pythons[0], pythons[-1])
             if not options.no_build:
                 switch = "SOJOURN_PURE" if is_pure else "SOJOURN_REQUIRE_COMPILED"
                 wheel = build(python, source, folder / f"wheel-{number}", "wheel", {switch: "1"})
                 shutil.copy2(wheel, options.out)
             wheel = wheel_of(python, is_pure, options.out)
-            failed += not tried(Build(python, wheel), source, folder / f"{number}", options.pages)
+            failed += not tried(Build(python, wheel), source, folder / f"{number}", pages)
     return 1 if failed else 0
 
 
@@ -186,8 +189,8 @@ def tried(built: Build, source: Path, place: Path, pages: bool) -> bool:
     check_files(built, source)
     told = check_alone(built, place / "alone")
     bin_ = new_environment(built.python, place / "with-tests")
-    wanted = f"{built.wheel}[{EXTRAS}]" if pages else str(built.wheel)
-    run(bin_ / "python", "-m", "pip", "install", "--quiet", wanted, *NEEDED_BY_TESTS)
+    wanted = [f"{built.wheel}[{EXTRAS}]", *NEEDED_BY_PAGES] if pages else [str(built.wheel)]
+    run(bin_ / "python", "-m", "pip", "install", "--quiet", *wanted, *NEEDED_BY_TESTS)
     here = place / "here"  # no `src` here, so that only what is installed can be imported
     for folder in ("tests", "docs"):
         shutil.copytree(source / folder, here / folder)
@@ -196,7 +199,7 @@ def tried(built: Build, source: Path, place: Path, pages: bool) -> bool:
     print(told, flush=True)
     is_good = passed(bin_, here, *(f"tests/{name}" for name in TESTS))
     if pages:
-        is_good &= passed(bin_, here, *README_TESTS)
+        is_good &= passed(bin_, here, *PAGES)
     return is_good
 
 
@@ -270,7 +273,9 @@ def run(*command: str | Path, environment: dict[str, str] | None = None) -> str:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--python", action="append", help="build for this one; may be repeated")
-    parser.add_argument("--pages", action="store_true", help="with extras, run README's code too")
+    parser.add_argument(
+        "--no-pages", dest="pages", action="store_false", help="run no code of README.md and docs/"
+    )
     parser.add_argument("--no-build", action="store_true", help="try what is in --out")
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     return parser.parse_args()

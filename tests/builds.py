@@ -73,6 +73,7 @@ TOGETHER = (
     "core/test_collections",
     "core/test_finalisers",
     "core/test_fork",
+    "core/test_guard",
     "core/test_kafka_races",
     "core/test_misuse",
     "core/test_natural_names",

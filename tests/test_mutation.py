@@ -20,6 +20,8 @@ SOURCE = '''\
 
 from __future__ import annotations
 
+import threading
+
 LEAST = 0
 
 
@@ -36,6 +38,14 @@ def count_down(number: int) -> int:
     return number
 
 
+def taken_twice() -> int:
+    lock = threading.Lock()
+    lock.acquire()
+    lock.release()
+    with lock:
+        return 5
+
+
 def printed() -> int:
     return 7
 
@@ -46,13 +56,16 @@ def forgotten() -> int:
 
 TESTS = """\
 import subprocess, sys
-from toy import clamped, count_down
+from toy import clamped, count_down, taken_twice
 
 def test_clamped():
     assert [clamped(n) for n in (-1, 3, 10, 11)] == [0, 3, 10, 10]
 
 def test_count_down():
     assert count_down(4) == 0
+
+def test_taken_twice():
+    assert taken_twice() == 5
 
 def test_printed_by_another_process():
     program = [sys.executable, "-c", "import toy; print(toy.printed())"]
@@ -61,9 +74,10 @@ def test_printed_by_another_process():
 
 MODULES = """\
 sources = "src"
-patience_s = 1
+patience_s = 0.2
+hung_s = 3
 environment.PYTEST_DISABLE_PLUGIN_AUTOLOAD = "1"
-modules.toy = { tests = ["tests/test_*.py"], least = 0.8 }
+modules.toy = { tests = ["tests/test_*.py"], least = 0.9 }
 """
 
 EQUIVALENT = "clamped: if value > most: → if value >= most:"
@@ -145,11 +159,12 @@ def test_what_a_test_notices_is_killed_and_what_none_does_survives(tried: Toy) -
     assert outcomes["clamped: return most → return None"] == "killed"
     assert outcomes["printed: return 7 → return 8"] == "killed"
     assert outcomes["count_down: number -= 1 → number += 1"] == "timed out"
+    assert outcomes["taken_twice: lock.release() → pass"] == "hung"
     assert "-    if value > most:\n+    if value >= most:\n" in ran.stdout
     assert "forgotten: return 1 → return 2\n" in ran.stdout
     assert ran.returncode == 1
     assert "toy: " in ran.stderr
-    assert "modules.toml asks for 80%" in ran.stderr
+    assert "modules.toml asks for 90%" in ran.stderr
 
 
 def test_an_explained_survivor_does_not_count_and_a_stale_explanation_is_an_error(

@@ -9,8 +9,10 @@ import random
 import sys
 import time
 import tomllib
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from .mutants import Mutant
 from .reach import Reach, noted
@@ -114,6 +116,13 @@ def _try_all(
     def keep(mutant: Mutant, outcome: str, by: str) -> None:
         results.add(Result(mutant.name, mutant.id, subject.version, subject.tests, outcome, by))
 
+    killers: dict[str, Counter[str]] = defaultdict(Counter)  # of each function
+
+    def ordered(trial: Trial, flaky: set[str]) -> Trial:
+        """With tests first that killed other mutants of the same function."""
+        kills = killers[left[trial.name].function]
+        return trial.without(flaky).in_order(lambda test: -kills[test])
+
     for mutant in left.values():
         tests = reach.tests_of(mutant.statement, options.longest)
         if not tests:
@@ -121,7 +130,8 @@ def _try_all(
             continue
         files = tuple(dict.fromkeys(test.partition("::")[0] for test in tests))
         edited = mutant.edited(subject.source)
-        trial = Trial(mutant.name, subject.name, edited, files, tests, subject.patience_s)
+        limits = (subject.patience_s, subject.hung_s)
+        trial = Trial(mutant.name, subject.name, edited, files, tests, *limits)
         at_import = mutant.statement is None or mutant.statement in reach.at_import
         (other if at_import or not stage.can_take(trial) else quick).append(trial)
 
@@ -129,9 +139,11 @@ def _try_all(
         began_s = told_s = time.monotonic()
         flaky = _flaky(subject, reach, lambda trial: next(run([trial], begin, out, 1)))
         for done, verdict in enumerate(
-            run((trial.without(flaky) for trial in trials), begin, out, options.jobs), 1
+            run((ordered(trial, flaky) for trial in trials), begin, out, options.jobs), 1
         ):
-            keep(left[verdict.trial.name], verdict.outcome, verdict.by)
+            mutant = left[verdict.trial.name]
+            killers[mutant.function][verdict.by] += 1
+            keep(mutant, verdict.outcome, verdict.by)
             if time.monotonic() - told_s > 30:
                 told_s = time.monotonic()
                 print(f"{subject.name}: {done} of {len(trials)}", flush=True)
@@ -146,37 +158,61 @@ def _try_all(
 
 
 def _reach(subject: Subject, root: Path, out: Path) -> Reach:
-    """Which tests run which lines: as it was found for the same source and tests, or found now."""
+    """Which tests run which lines: as it was found for the same source and file, or found now."""
     path = out / f"reach-{subject.name}.json"
-    version = digest(subject.source, subject.tests)
     kept = json.loads(path.read_text()) if path.exists() else {}
-    if kept.get("version") != version:
-        trial = Trial("clean", subject.name, noted(subject.source), subject.files)
-        (verdict,) = run([trial], fresh(root, subject.left_out), out, 1)
-        if not 0 < len(verdict.failed) <= FLAKY or not verdict.seconds:
-            _must_survive(verdict)
-        for test in verdict.failed:
-            verdict.seconds.pop(test, None)
-            print(f"{subject.name}: {test} fails without any change, and is left out", flush=True)
-        kept = {
-            "version": version,
-            "seconds": verdict.seconds,
-            "lines": {
-                test: [*lines, *verdict.elsewhere.get(test.partition("::")[0], [])]
-                for test, lines in verdict.lines.items()
-            },
+    if kept.get("source") != subject.version:
+        kept = {"source": subject.version, "files": {}}
+    versions = {file: digest((root / file).read_text()) for file in subject.files}
+    files: dict[str, Any] = {
+        file: found
+        for file, found in kept["files"].items()
+        if found["version"] == versions.get(file)
+    }
+    if changed := tuple(file for file in versions if file not in files):
+        files |= _reach_of(subject, changed, root, out)
+        for file in changed:
+            files[file]["version"] = versions[file]
+        path.write_text(json.dumps({"source": subject.version, "files": files}))
+    warm_up({name for found in files.values() for name in found["imported"]})
+    return Reach(
+        {test: s for found in files.values() for test, s in found["seconds"].items()},
+        {test: s for found in files.values() for test, s in found["asleep_s"].items()},
+        {test: frozenset(ran) for found in files.values() for test, ran in found["lines"].items()},
+        frozenset(line for found in files.values() for line in found["at_import"]),
+    )
+
+
+def _reach_of(
+    subject: Subject, files: tuple[str, ...], root: Path, out: Path
+) -> dict[str, dict[str, Any]]:
+    """Run the tests of these files on the source as it is; what each file was found to do."""
+    trial = Trial("clean", subject.name, noted(subject.source), files)
+    (verdict,) = run([trial], fresh(root, subject.left_out), out, 1)
+    if not 0 < len(verdict.failed) <= FLAKY or not verdict.seconds:
+        _must_survive(verdict)
+    for test in verdict.failed:
+        verdict.seconds.pop(test, None)
+        print(f"{subject.name}: {test} fails without any change, and is left out", flush=True)
+    seconds = sum(verdict.seconds.values())
+    count = len(verdict.seconds)
+    print(f"{subject.name}: {count} tests take {seconds:.1f} s of a processor", flush=True)
+    reached: dict[str, dict[str, Any]] = {
+        file: {
+            "seconds": {},
+            "asleep_s": {},
+            "lines": {},
             "at_import": verdict.at_import,
             "imported": verdict.imported,
         }
-        path.write_text(json.dumps(kept))
-        seconds = sum(verdict.seconds.values())
-        print(
-            f"{subject.name}: {len(verdict.seconds)} tests take {seconds:.0f} s of a processor",
-            flush=True,
-        )
-    warm_up(kept["imported"])
-    lines = {test: frozenset(ran) for test, ran in kept["lines"].items()}
-    return Reach(kept["seconds"], lines, frozenset(kept["at_import"]))
+        for file in files
+    }
+    for test, test_s in verdict.seconds.items():
+        file = test.partition("::")[0]
+        reached[file]["seconds"][test] = test_s
+        reached[file]["asleep_s"][test] = verdict.asleep_s[test]
+        reached[file]["lines"][test] = [*verdict.lines[test], *verdict.elsewhere.get(file, [])]
+    return reached
 
 
 def _flaky(subject: Subject, reach: Reach, run_one: Callable[[Trial], Verdict]) -> set[str]:

@@ -12,6 +12,7 @@ import ast
 from dataclasses import dataclass
 
 NOTE = "__reached__"
+_WAITS_S = 0.001  # a test that sleeps for longer waits for somebody
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,15 @@ class Reach:
     """Of each test: its seconds, and the lines it ran; and the lines that ran before any test."""
 
     seconds: dict[str, float]
+    asleep_s: dict[str, float]
     lines: dict[str, frozenset[int]]
     at_import: frozenset[int]
 
     def tests_of(self, statement: int | None, longest_s: float | None = None) -> dict[str, float]:
-        """The tests that run the statement on this line, quickest first, with their seconds."""
+        """The tests that run the statement on this line, with their seconds, quickest first.
+
+        Those that wait for a thread or a process come last: where others fail, they may hang.
+        """
         everywhere = statement is None or statement in self.at_import
         tests = [
             test
@@ -31,7 +36,8 @@ class Reach:
             if (everywhere or statement in self.lines[test])
             and (longest_s is None or seconds <= longest_s)
         ]
-        return {test: self.seconds[test] for test in sorted(tests, key=self.seconds.__getitem__)}
+        tests.sort(key=lambda test: (self.asleep_s[test] > _WAITS_S, self.seconds[test]))
+        return {test: self.seconds[test] for test in tests}
 
 
 def noted(source: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from .mutants import Mutant, mutants_of
 
 NOT_RUN = "no test runs this line"
+_DEAD = ("killed", "timed out", "hung")
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Subject:
     tests: str  # a digest of the test files
     least: float  # the score it must have
     patience_s: float
+    hung_s: float
     left_out: tuple[str, ...]  # tests, or how their ids begin
     mutants: tuple[Mutant, ...]
 
@@ -70,7 +72,8 @@ def subjects(modules: Path, root: Path, longest_s: float | None) -> list[Subject
                 tuple(str(file.relative_to(root)) for file in dict.fromkeys(files)),
                 digest(str(longest_s), *(file.read_text() for file in files)),
                 entry.get("least", 0.0),
-                config.get("patience_s", 2.0),
+                config.get("patience_s", 0.5),
+                config.get("hung_s", 60.0),
                 tuple(config.get("left_out", ())),
                 tuple(mutants_of(name, source)),
             )
@@ -153,7 +156,7 @@ class Score:
     def value(self) -> float:
         """Killed, of those that are not explained."""
         judged = self.tried - self.counts["explained"]
-        return (self.counts["killed"] + self.counts["timed out"]) / judged if judged else 1.0
+        return sum(self.counts[kind] for kind in _DEAD) / judged if judged else 1.0
 
 
 def score(
@@ -178,7 +181,7 @@ def score(
 
 def report(scores: Iterable[Score]) -> str:
     """The table, then each survivor that nobody has explained, as a diff."""
-    kinds = ("killed", "timed out", "survived", "explained")
+    kinds = (*_DEAD, "survived", "explained")
     lines = [
         f"{'module':<34} {'mutants':>7} {'tried':>6} "
         + " ".join(f"{kind:>9}" for kind in kinds)

@@ -41,8 +41,19 @@ def warm_up(names: Iterable[str]) -> None:
         if name not in sys.modules:
             with suppress(Exception):  # then the trials import it themselves, or do without
                 importlib.import_module(name)
+    _find_and_do_not_shrink()
     gc.collect()
     gc.freeze()
+
+
+def _find_and_do_not_shrink() -> None:
+    """Let hypothesis stop at the first example that fails, and not look at those of before."""
+    with suppress(ImportError):
+        from hypothesis import Phase, settings
+
+        phases = (Phase.explicit, Phase.generate)
+        settings.register_profile("mutants", phases=phases, database=None, deadline=None)
+        settings.load_profile("mutants")
 
 
 def fresh(root: Path, left_out: Iterable[str]) -> Callable[[Trial, Judge], None]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from concurrent.futures import Executor, Future
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sojourn import Timer
+from sojourn.errors import NotInitialised
 
 if TYPE_CHECKING:
     from sojourn.core.clock import Driver
@@ -127,3 +130,61 @@ def test_a_deadline_is_the_first_tick_by_which_the_delay_has_wholly_passed(
     at_once = timer.call_later(0, nothing)
     assert at_once.expiration_ms == 41
     assert timer.has_ready()
+
+
+def test_a_timer_has_levels_of_twenty_milliseconds_unless_told_otherwise(timer: Timer) -> None:
+    [level] = timer.snapshot().levels
+    assert (level.tick_ms, level.interval_ms) == (1, 20)
+
+
+class Asked(Executor):
+    """An executor that notes what it is asked to run, and does not run it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.count += 1
+        return Future()
+
+
+def test_an_executor_is_asked_once_for_each_task_that_is_ready(clock: HandDriven) -> None:
+    executor = Asked()
+    timer = Timer(clock, executor=executor)
+    timer.run_ready()
+    assert executor.count == 0
+    for delay_ms in (1, 1, 2):
+        timer.call_later(delay_ms, nothing)
+    for now_ms, asked in ((1, 2), (2, 3)):
+        clock.now_ms = now_ms
+        timer.turn()
+        assert timer.has_ready()
+        timer.run_ready()
+        assert not timer.has_ready()
+        timer.run_ready()
+        assert executor.count == asked
+
+
+def test_a_timer_whose_clock_could_not_drive_it_was_never_initialised() -> None:
+    class Broken(HandDriven):
+        def drive(self, timer: Timer) -> Driver:
+            raise ZeroDivisionError
+
+    timer = Timer.__new__(Timer)
+    with pytest.raises(ZeroDivisionError):
+        timer.__init__(Broken())  # type: ignore[misc]
+    with pytest.raises(NotInitialised):
+        timer.call_later(5, nothing)
+
+
+def test_closing_logs_how_many_tasks_are_dropped_if_any_are(
+    timer: Timer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "sojourn")
+    for delay_ms in (5, 50):
+        timer.call_later(delay_ms, nothing)
+    timer.close()
+    timer.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        "timer 'timer' closed with 2 tasks waiting, which are dropped"
+    ]

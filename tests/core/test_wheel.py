@@ -16,9 +16,11 @@ import pytest
 import sojourn
 from sojourn import TimerTask, TimingWheel
 from sojourn.core.guard import GUARD
+from sojourn.core.levels import Levels
 from sojourn.errors import AlreadyWaiting, Reentered
 from tests.checkout import ROOT
 from tests.core.models import corners
+from tests.seeds import seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -283,6 +285,70 @@ def test_earlier_ticks_are_due_before_later_ones_whatever_their_level() -> None:
     for at_ms in times_ms:
         wheel.add(TimerTask(at_ms), at_ms)
     assert [task.delay_ms for task in wheel.advance(200)] == sorted(times_ms)
+
+
+def test_the_next_bucket_is_the_earliest_in_use_whatever_came_and_went() -> None:
+    wheel = TimingWheel(wheel_size=64)
+    rng = Random(seed())
+    waiting_ms: set[int] = set()
+    now_ms = 0
+    for _ in range(500):
+        fresh_ms = {now_ms + rng.randint(1, 63) for _ in range(3)} - waiting_ms
+        tasks_at(wheel, *fresh_ms)
+        waiting_ms |= fresh_ms
+        for _ in range(rng.randint(1, 3)):
+            now_ms = min(waiting_ms)
+            assert wheel.next_expiration_ms == now_ms
+            assert len(wheel.advance(now_ms)) == 1
+            waiting_ms.remove(now_ms)
+            if not waiting_ms:
+                break
+    assert len(wheel) == len(waiting_ms)
+
+
+def test_the_slot_of_a_bucket_is_its_tick_modulo_the_size_wherever_time_starts() -> None:
+    for start_ms in (-123, 0, 123):
+        wheel = TimingWheel(tick_ms=7, wheel_size=5, start_ms=start_ms)
+        tasks_at(wheel, *range(start_ms + 7, start_ms + 600, 9))
+        for level in wheel.snapshot().levels:
+            for bucket in level.buckets:
+                assert bucket.expiration_ms % level.tick_ms == 0
+                assert bucket.index == bucket.expiration_ms // level.tick_ms % 5
+
+
+def test_tasks_before_time_zero_are_due_in_their_tick_too() -> None:
+    wheel = TimingWheel(start_ms=-300)
+    tasks = tasks_at(wheel, *range(-299, 10))
+    for at_ms, task in zip(range(-299, 10), tasks, strict=True):
+        assert wheel.advance(at_ms) == [task]
+
+
+def test_a_level_that_would_span_more_than_64_bits_spans_all_there_is() -> None:
+    wheel = TimingWheel(tick_ms=2**58, wheel_size=64, start_ms=2**58)
+    tasks_at(wheel, 2**61 - 1)
+    assert [level.interval_ms for level in wheel.snapshot().levels] == [2**63 - 1]
+    assert drawing(wheel) == [Drawn(0, 7 * 2**58, 2**61, [2**61 - 1])]
+    widest = TimingWheel(tick_ms=2**57 - 1, wheel_size=64).snapshot().levels[0]
+    assert widest.interval_ms == 64 * (2**57 - 1)
+
+
+@pytest.mark.skipif(sojourn.compiled, reason="compiled, a method of a wheel cannot be replaced")
+def test_a_level_is_right_although_time_moved_while_it_was_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wheel = TimingWheel(start_ms=15)
+    [sooner] = tasks_at(wheel, 30)
+    spanning = Levels.spanning
+
+    def slow_spanning(levels: Levels, expiration_ms: int) -> Levels:
+        larger = spanning(levels, expiration_ms)
+        assert wheel.advance(30) == [sooner]  # as another thread may
+        return larger
+
+    monkeypatch.setattr(Levels, "spanning", slow_spanning)
+    tasks_at(wheel, 100)
+    assert [level.current_ms for level in wheel.snapshot().levels] == [30, 20]
+    assert drawing(wheel) == [Drawn(1, 100, 120, [100])]
 
 
 def test_centuries_are_waited_for_to_the_millisecond() -> None:
