@@ -22,6 +22,7 @@ from sojourn.replay.local import Index
 from sojourn.spark import direct
 from sojourn.spark.answers import KINDS, Answers, arrow_schema, spark_schema
 from sojourn.spark.broadcast import NO_LIMITS, Lookup, Survey
+from sojourn.spark.broadcast import suspects as suspects_in
 from sojourn.spark.hot_keys import HotKeys
 from sojourn.spark.single import Single
 from sojourn.spark.stages import Job
@@ -89,8 +90,8 @@ def run_broadcast(
     survey = Survey(job, NO_LIMITS)
     found = mapped(survey.find_steps, signals) + mapped(survey.find_cancel_steps, cancels)
     hashed = [pa.table({"hash": _hashes(table)}) for table in operations]
-    findings = survey.findings(found + mapped(survey.pack_hashes, hashed))
-    suspects = findings.suspects(NO_LIMITS)
+    findings = survey.findings(found)
+    suspects = suspects_in(mapped(survey.pack_hashes, hashed), NO_LIMITS)
     lookup = Lookup(job, OnEveryMachine(pickle.dumps(findings.index())))
     others, packed = [], []
     for table, of_ids in zip(operations, hashed, strict=True):
@@ -113,9 +114,8 @@ def run_single(
     """The same in one shuffle; operations have one requirement each."""
     survey = Survey(job, NO_LIMITS)
     hashed = [pa.table({"hash": _hashes(table)}) for table in operations]
-    found = mapped(survey.find_cancel_steps, cancels) + mapped(survey.pack_hashes, hashed)
-    findings = survey.findings(found)
-    suspects = findings.suspects(NO_LIMITS)
+    findings = survey.findings(mapped(survey.find_cancel_steps, cancels))
+    suspects = suspects_in(mapped(survey.pack_hashes, hashed), NO_LIMITS)
     index = OnEveryMachine(pickle.dumps(findings.index()))
     lookup, single = Lookup(job, index), Single(job, index)
     packed, by_id = mapped(job.pack_signals, signals), []
@@ -140,10 +140,10 @@ def resolve_direct(
     survey = Survey(job, NO_LIMITS)
     found = mapped(survey.find_steps, signals) + mapped(survey.find_cancel_steps, cancels)
     ids = [table.select(["id"]) for table in operations]
-    found += mapped(direct.Then(direct._hashed, survey.pack_hashes), ids)
     findings = survey.findings(found)
-    suspects = findings.suspects(NO_LIMITS)
-    suspects = np.union1d(suspects, np.concatenate(findings.hashes)[:3])  # and some that are none
+    hashed = mapped(direct.Then(direct._hashed, survey.pack_hashes), ids)
+    some = [direct._hashes(table["id"].combine_chunks().drop_null())[:3] for table in ids]
+    suspects = np.union1d(suspects_in(hashed, NO_LIMITS), np.concatenate(some))  # or are not
     lookup = Lookup(job, OnEveryMachine(pickle.dumps(findings.index())))
     others, these = (direct._Chosen(suspects, are_these) for are_these in (False, True))
     packed = mapped(direct.Then(these, lookup.pack_operations), operations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 from decimal import Decimal
+from threading import Event
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,6 +26,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from sojourn.spark import batch, broadcast, hot_keys, resolve, strategies
+from sojourn.spark.beside import Beside
 from sojourn.spark.frames import Tables, known_bytes
 
 OPERATIONS = (
@@ -430,3 +432,41 @@ def test_large_inputs_leave_it_to_spark_to_find_duplicates(
     r = resolve(spark.createDataFrame(rows, OPERATIONS), signals, strategy="broadcast")
     assert r.outcomes.count() == 7
     assert r.rejected.count() == 3
+
+
+def test_ids_are_hashed_beside_the_signals_and_an_error_there_is_raised(
+    spark: SparkSession,
+) -> None:
+    with Beside(spark, lambda: spark.range(1000).count()) as counted:
+        assert spark.range(10).count() == 10
+    assert counted.result() == 1000
+
+    def fail() -> None:
+        raise broadcast.TooMany("ids")
+
+    with Beside(spark, fail) as failed:
+        pass
+    with pytest.raises(broadcast.TooMany, match="ids"):
+        failed.result()
+
+
+def test_a_block_that_fails_cancels_what_runs_beside_it(spark: SparkSession) -> None:
+    started = Event()
+
+    def endless() -> int:
+        started.set()
+        return spark.range(1 << 40).where("rand() < 0").count()
+
+    beside = Beside(spark, endless)
+
+    def fail_meanwhile() -> None:
+        with beside:
+            started.wait()
+            while not spark.sparkContext.statusTracker().getActiveJobsIds():
+                pass
+            raise broadcast.TooMany("signals")
+
+    with pytest.raises(broadcast.TooMany):
+        fail_meanwhile()
+    with pytest.raises(Exception, match="cancelled"):
+        beside.result()

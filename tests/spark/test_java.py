@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.spark import java as java_module
+from sojourn.spark import session
 from sojourn.spark.java import NoJava, find_java, major_version
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="makes shell scripts")
@@ -146,3 +147,27 @@ def test_spark_runs_on_the_java_that_comes_from_pypi(tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.stdout == "sum 55\n", done.stderr
+
+
+def test_the_session_names_no_collector_where_another_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def options(**settings: str) -> str:
+        names = {f"spark.driver.{name}": value for name, value in settings.items()}
+        ours = {"spark.driver.extraJavaOptions": "-Dours"}
+        return session._with_collector(ours | names)["spark.driver.extraJavaOptions"]
+
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    for name in session._JAVA_OPTIONS:
+        monkeypatch.delenv(name, raising=False)
+    assert options() == "-Dours -XX:+UseParallelGC"
+    assert options(extraJavaOptions="-XX:+UseG1GC") == "-XX:+UseG1GC"
+    assert options(defaultJavaOptions="-XX:+UseSerialGC") == "-Dours"
+    for name in session._JAVA_OPTIONS:
+        with monkeypatch.context() as environment:
+            environment.setenv(name, "-Xss2m -XX:+UseZGC")
+            assert options() == "-Dours"
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.driver.defaultJavaOptions -XX:+UseShenandoahGC\n"
+    )
+    assert options() == "-Dours"

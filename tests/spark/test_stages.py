@@ -18,7 +18,7 @@ from sojourn.replay.local import Index
 from sojourn.replay.steps import Steps
 from sojourn.spark import answers as answers_module
 from sojourn.spark import hot_keys, parcels, references
-from sojourn.spark.broadcast import LIMITS, NO_LIMITS, Findings, Limits, Survey, TooMany
+from sojourn.spark.broadcast import LIMITS, NO_LIMITS, Limits, Survey, TooMany, suspects
 from sojourn.spark.hot_keys import HotKeys
 from sojourn.spark.stages import RowsChanged
 from tests.rows import oracle
@@ -266,10 +266,15 @@ def test_steps_of_all_tasks_together_are_limited_too() -> None:
 
 def test_many_duplicates_are_too_many_for_a_broadcast() -> None:
     few = np.arange(100_000)
-    assert Findings(hashes=[few, few[:9]]).suspects(LIMITS).tolist() == list(range(9))
+    survey = Survey(job_for(operations_of(1), 1), LIMITS)
+
+    def packed(*parts: Any) -> list[pa.RecordBatch]:
+        return mapped(survey.pack_hashes, [pa.table({"hash": part}) for part in parts])
+
+    assert suspects(packed(few, few[:9]), LIMITS).tolist() == list(range(9))
     with pytest.raises(TooMany):
-        Findings(hashes=[few, few]).suspects(LIMITS)
-    assert len(Findings(hashes=[few, few]).suspects(NO_LIMITS)) == 100_000
+        suspects(packed(few, few), LIMITS)
+    assert len(suspects(packed(few, few), NO_LIMITS)) == 100_000
 
 
 def with_one_requirement(trace: Trace) -> Trace:

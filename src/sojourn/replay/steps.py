@@ -51,15 +51,22 @@ class Steps:
 
     Keys are Arrow strings, none null. `threads`: as many as there are processors if not said.
     They can be pickled; each key is written once.
+
+    `_known` is None in steps that were pickled, until they are asked: often they are only merged.
     """
 
     __slots__ = ("_bounds", "_keys", "_known", "_pairs")
 
+    _bounds: Integers
+    _keys: pa.Array
+    _known: Codes | None
+    _pairs: Integers
+
     def __init__(
         self, keys: pa.Array, offsets: Integers, at_ms: Integers, *, threads: int | None = None
     ) -> None:
-        known = Codes(keys)
-        self._find(keys, known, known.codes, offsets, at_ms, threads)
+        codes = Codes(keys)
+        self._find(keys, codes, codes.codes, offsets, at_ms, threads)
 
     @classmethod
     def merged(cls, parts: Sequence[Steps], *, threads: int | None = None) -> Steps:
@@ -98,6 +105,8 @@ class Steps:
         given. Where it never holds the moment means nothing.
         """
         pairs, bounds = view(self._pairs.ravel()), view(self._bounds)
+        if self._known is None:
+            self._known = Codes(self._keys)
         codes = view(self._known.find(keys, threads))
         required = view(offsets)
         moments = np.zeros(len(keys), dtype=np.int64)
@@ -138,6 +147,8 @@ class Steps:
         """Each key once, how many steps it has, and all steps end to end."""
         starts = self._bounds[::2]
         counts = self._bounds[1::2] - starts
+        if self._known is None:
+            return self._keys, counts, self._pairs
         first = np.empty(self._known.count, dtype=np.int64)
         first[self._known.codes[::-1]] = np.arange(len(self._known.codes))[::-1]
         keys = self._keys
@@ -153,7 +164,7 @@ class Steps:
 def _unpacked(keys: pa.Array, counts: Integers, pairs: Integers) -> Steps:
     steps = Steps.__new__(Steps)
     ends = np.cumsum(counts)
-    steps._keys, steps._known, steps._pairs = keys, Codes(keys), pairs
+    steps._keys, steps._known, steps._pairs = keys, None, pairs
     steps._bounds = np.column_stack((ends - counts, ends)).ravel()
     return steps
 

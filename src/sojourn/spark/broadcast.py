@@ -1,20 +1,22 @@
 """The broadcast path: every machine has all signals, and operations stay where they are.
 
-    signals ── find_steps ───────┐             index, on every machine
-    cancels ── find_cancel_steps ┼─ driver ─┬────────────┐
-    ids ────── pack_hashes ──────┘          │ suspects   │
+    signals ── find_steps ───────┬─ driver ── index, on every machine
+    cancels ── find_cancel_steps ┘                       │
+    ids ────── pack_hashes ──────── driver ─┐            │
+                                            │ suspects   │
                                             ├── others ── end_operations ─────────────── rows
     operations ─────────────────────────────┴── suspects ── pack ─ by id ─ end_firsts ── rows
 
-1. A first job, run at once, reduces signals and cancels to steps (replay/steps.py), part by part,
-   and hashes the ids. The driver merges the steps, which become the index that is broadcast, and
-   looks for hashes that are there twice: their ids are suspects, duplicates or very unlucky.
+1. Two jobs are run at once. The first reduces signals and cancels to steps (replay/steps.py), part
+   by part; the driver merges them, and they become the index that is broadcast. Beside it the
+   second one hashes the ids, and the driver looks for hashes that are there twice: their ids are
+   suspects, duplicates or very unlucky.
 2. Operations look up their moments in the index, and end where they are, a few at a time. No row
    of theirs goes through a shuffle, and a hot key is like any other.
 3. Only suspects are shuffled, by id, so that one task sees all operations of an id.
 
 A task that has found too many steps gives up, and so does the driver: then rows are shuffled. Ids
-are read twice, in the first job and in the second. Both go by the id alone to tell suspects from
+are read twice, to be hashed and to be looked up. Both go by the id alone to tell suspects from
 others, so a row is never lost; but rows that are not the same when read again may hide a duplicate.
 """
 
@@ -23,7 +25,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -39,6 +41,7 @@ from sojourn.replay.local import Index, steps_of, without_duplicates
 from sojourn.replay.steps import Steps
 from sojourn.spark import parcels
 from sojourn.spark.answers import REJECTED
+from sojourn.spark.beside import Beside, planned
 from sojourn.spark.ddl import ddl
 from sojourn.spark.frames import HASHES, Hashes, Source, Stage, Tables
 from sojourn.spark.stages import Job, sent_by_id
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
 
 Batches = Iterable[pa.RecordBatch]
 
+# A task finds the steps of so many signals at a time; most tasks have fewer.
+_SIGNALS_AT_ONCE = {"most_rows": 1 << 22, "most_bytes": 128 << 20}
 # So many parts of a task's steps are kept before they are merged.
 _PARTS = 16
 
@@ -71,7 +76,7 @@ class TooMany(SojournError, RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The first job: what its tasks find, and what the driver makes of it."""
+    """The first jobs: what their tasks find, and what the driver makes of it."""
 
     job: Job
     limits: Limits
@@ -95,8 +100,6 @@ class Survey:
                 raise TooMany(_TOO_MANY)
             if parcel.kind == parcels.REJECTED:
                 found.rejected.append(parcel)
-            elif parcel.kind == parcels.HASHES:
-                found.hashes.append(np.frombuffer(parcel.body, dtype=np.int64))
             else:
                 found.steps[parcel.kind].append(pickle.loads(parcel.body))
         if sum(len(part) for parts in found.steps.values() for part in parts) > self.limits.steps:
@@ -106,7 +109,8 @@ class Survey:
     def _find(self, batches: Batches, name: str, kind: int) -> Iterator[pa.RecordBatch]:
         parts: list[Steps] = []
         count = rejected_rows = 0
-        for place, table in parcels.numbered(batches, self.job.columns[name]):
+        columns = self.job.columns[name]
+        for place, table in parcels.numbered(batches, columns, **_SIGNALS_AT_ONCE):
             clean = rows.CHECKS[name](table)
             if len(clean.rejected):
                 yield parcels.packed(clean.rejected, 0, parcels.REJECTED, place)
@@ -127,10 +131,9 @@ class Survey:
 
 @dataclass(slots=True)
 class Findings:
-    """What the first job found."""
+    """What the job on signals and cancels found."""
 
     rejected: list[parcels.Parcel] = field(default_factory=list)
-    hashes: list[Hashes] = field(default_factory=list)
     steps: dict[int, list[Steps]] = field(
         default_factory=lambda: {parcels.STEPS: [], parcels.CANCEL_STEPS: []}
     )
@@ -146,20 +149,31 @@ class Findings:
         rejected = parcels.opened(self.rejected)
         return rows.REJECTED.empty_table() if rejected is None else rejected
 
-    def suspects(self, limits: Limits) -> Hashes:
-        """The hashes that are there more than once; raises TooMany."""
-        if not self.hashes:
-            return np.zeros(0, dtype=np.int64)
-        every = np.concatenate(self.hashes)
-        again = repeated(every)
-        if len(again) > limits.suspects_share * len(every) + 1000:
-            raise TooMany("a large part of the ids are duplicates")
-        return np.unique(again)
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """What the first jobs tell: the index, the ids to look at, and the rows that mean nothing."""
+
+    index: Index
+    suspects: Hashes
+    rejected: pa.Table
+
+
+def suspects(batches: Batches, limits: Limits) -> Hashes:
+    """The hashes that are there more than once; raises TooMany."""
+    parts = [np.frombuffer(p.body, dtype=np.int64) for _, p in parcels.received(batches)]
+    if not parts:
+        return np.zeros(0, dtype=np.int64)
+    every = np.concatenate(parts)
+    again = repeated(every)
+    if len(again) > limits.suspects_share * len(every) + 1000:
+        raise TooMany("a large part of the ids are duplicates")
+    return np.unique(again)
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """The second job: operations look up when they end."""
+    """The last job: operations look up when they end."""
 
     job: Job
     index: Any  # an Index that is broadcast: its `value`
@@ -199,43 +213,52 @@ def resolved(
     output: StructType | str,
     last: Callable[[Stage], Stage] = lambda stage: stage,
 ) -> tuple[DataFrame, pa.Table]:
-    """Run the first job; return what the second one makes, and the signals that mean nothing.
+    """Run the first jobs; return what the last one makes, and the signals that mean nothing.
 
     `last` may do something with the rows where they are made; `output` is what it makes of them.
     Raises TooMany.
     """
     operations = tables.operations
-    found, suspects = surveyed(operations, tables.signals, tables.cancels, job, limits)
-    lookup = Lookup(job, operations.session.sparkContext.broadcast(found.index()))
-    rejected = found.rejected_rows()
-    if not len(suspects):
-        return operations.mapped(last(lookup.end_operations), output), rejected
-    others, these = operations.split(suspects)
+    survey = surveyed(operations, tables.signals, tables.cancels, job, limits)
+    lookup = Lookup(job, operations.session.sparkContext.broadcast(survey.index))
+    if not len(survey.suspects):
+        return operations.mapped(last(lookup.end_operations), output), survey.rejected
+    others, these = operations.split(survey.suspects)
     packed = these.mapped(lookup.pack_operations, parcels.SPARK_SCHEMA)
     firsts = packed.repartitionById(job.partitions, "partition").mapInArrow(
         last(lookup.end_firsts), output
     )
-    return others.mapped(last(lookup.end_operations), output).union(firsts), rejected
+    return others.mapped(last(lookup.end_operations), output).union(firsts), survey.rejected
 
 
 def surveyed(
     operations: Source, signals: Source | None, cancels: Source | None, job: Job, limits: Limits
-) -> tuple[Findings, Hashes]:
-    """Run the first job; return what it found, and the hashes of suspects. Raises TooMany."""
+) -> Surveyed:
+    """Run the first jobs, one beside the other. Raises TooMany."""
     survey = Survey(job, limits)
-    is_large = operations.known_bytes is None or operations.known_bytes > limits.hashes_bytes
-    first = [] if is_large else [operations.hashed(survey.pack_hashes, parcels.SPARK_SCHEMA)]
+    parts = []
     if signals is not None:
-        first.append(signals.mapped(survey.find_steps, parcels.SPARK_SCHEMA))
+        parts.append(signals.mapped(survey.find_steps, parcels.SPARK_SCHEMA))
     if cancels is not None:
-        first.append(cancels.mapped(survey.find_cancel_steps, parcels.SPARK_SCHEMA))
-    batches = _collected(reduce(DataFrame.union, first)).to_batches() if first else []
-    found = survey.findings(batches)
-    return found, _repeated(operations) if is_large else found.suspects(limits)
+        parts.append(cancels.mapped(survey.find_cancel_steps, parcels.SPARK_SCHEMA))
+    events = planned(reduce(DataFrame.union, parts)) if parts else None
+    with Beside(operations.session, partial(_suspects_of, operations, survey)) as hashed:
+        batches = [] if events is None else _collected(events).to_batches()
+        found = survey.findings(batches)
+        index, rejected = found.index(), found.rejected_rows()
+    return Surveyed(index, hashed.result(), rejected)
+
+
+def _suspects_of(operations: Source, survey: Survey) -> Hashes:
+    size = operations.known_bytes
+    if size is None or size > survey.limits.hashes_bytes:
+        return _repeated(operations)
+    hashed = _collected(operations.hashed(survey.pack_hashes, parcels.SPARK_SCHEMA))
+    return suspects(hashed.to_batches(), survey.limits)
 
 
 def with_rejected(ended: DataFrame, rejected: pa.Table) -> DataFrame:
-    """Add rows of the first job to those of the second."""
+    """Add rows of the first jobs to those of the last."""
     if not len(rejected):
         return ended
     told = ended.sparkSession.createDataFrame(rejected).withColumn("kind", sf.lit(REJECTED))

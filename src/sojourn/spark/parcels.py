@@ -154,7 +154,12 @@ def taken(rows: Any, order: npt.NDArray[np.int64]) -> Any:
         return pa.concat_tables([rows.slice(n, 1) for n in order.tolist()])
 
 
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def gathered(
+    batches: Iterable[pa.RecordBatch],
+    *,
+    most_rows: int = GATHERED_ROWS,
+    most_bytes: int = GATHERED_BYTES,
+) -> Iterator[pa.Table]:
     """Join small batches to tables that are worth the while."""
     settle()
     waiting: list[pa.RecordBatch] = []
@@ -165,7 +170,7 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         waiting.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-        if rows >= GATHERED_ROWS or size >= GATHERED_BYTES:
+        if rows >= most_rows or size >= most_bytes:
             yield pa.Table.from_batches(waiting)
             waiting, rows, size = [], 0, 0
     if waiting:
@@ -173,12 +178,15 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def numbered(
-    batches: Iterable[pa.RecordBatch], columns: pa.Schema
+    batches: Iterable[pa.RecordBatch], columns: pa.Schema, **limits: int
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Gather a task's input; give each piece its place, and columns the names the user knows."""
+    """Gather a task's input; give each piece its place, and columns the names the user knows.
+
+    `limits` are those of `gathered`.
+    """
     context = TaskContext.get()
     first = (context.partitionId() if context else 0) << 32
-    for n, table in enumerate(gathered(batches)):
+    for n, table in enumerate(gathered(batches, **limits)):
         yield first + n, table.rename_columns(columns.names)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _QUIET_LOG = Path(__file__).with_name("quiet-log4j2.properties")
+_EXTRA_OPTIONS, _DEFAULT_OPTIONS = (
+    "spark.driver.extraJavaOptions",
+    "spark.driver.defaultJavaOptions",
+)
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
+# Where Java and Spark look for options of Java's, beside the settings.
+_JAVA_OPTIONS = (
+    "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS",
+    "PYSPARK_SUBMIT_ARGS",
+)  # fmt: skip
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -59,7 +70,7 @@ def local_session(
 
         builder = SparkSession.builder.master(master).appName(app_name)
         chosen = _settings(master, driver_memory, shuffle_partitions) | (settings or {})
-        for name, value in chosen.items():
+        for name, value in _with_collector(chosen).items():
             builder = builder.config(name, value)
         return builder.getOrCreate()
 
@@ -81,7 +92,7 @@ def quiet_pyspark() -> Iterator[None]:
 def _settings(master: str, driver_memory: str, shuffle_partitions: int | None) -> dict[str, str]:
     settings = STREAM_SETTINGS | {
         "spark.driver.memory": driver_memory,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET_LOG.as_uri()}",
+        _EXTRA_OPTIONS: f"-Dlog4j2.configurationFile={_QUIET_LOG.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -102,6 +113,23 @@ def _settings(master: str, driver_memory: str, shuffle_partitions: int | None) -
     if shuffle_partitions is not None:
         settings["spark.sql.shuffle.partitions"] = str(shuffle_partitions)
     return settings
+
+
+def _with_collector(settings: dict[str, str]) -> dict[str, str]:
+    """The same with a garbage collector for the driver, unless one is named somewhere already.
+
+    Rows are short-lived and nobody waits for a single one: the collector with the least work.
+    Java refuses to start with two of them.
+    """
+    home = os.environ.get("SPARK_CONF_DIR") or Path(os.environ.get("SPARK_HOME", ""), "conf")
+    with suppress(OSError):
+        if _COLLECTOR.search(Path(home, "spark-defaults.conf").read_text()):
+            return settings
+    places = [os.environ.get(name, "") for name in _JAVA_OPTIONS]
+    places += [settings.get(name, "") for name in (_DEFAULT_OPTIONS, _EXTRA_OPTIONS)]
+    if any(map(_COLLECTOR.search, places)):
+        return settings
+    return settings | {_EXTRA_OPTIONS: f"{settings[_EXTRA_OPTIONS]} -XX:+UseParallelGC"}
 
 
 def local_cores(master: str) -> int:

@@ -95,17 +95,17 @@ class Single:
 def resolved(
     tables: Tables, job: Job, limits: Limits, output: StructType
 ) -> tuple[DataFrame, pa.Table]:
-    """Run the first job; return the rows, and the cancels that mean nothing.
+    """Run the first jobs; return the rows, and the cancels that mean nothing.
 
     The caller knows that no operation has several requirements. Raises TooMany.
     """
     operations = tables.operations
-    found, suspects = broadcast.surveyed(operations, None, tables.cancels, job, limits)
-    index = operations.session.sparkContext.broadcast(found.index())
+    survey = broadcast.surveyed(operations, None, tables.cancels, job, limits)
+    index = operations.session.sparkContext.broadcast(survey.index)
     single = Single(job, index)
     packed = tables.signals.mapped(job.pack_signals, parcels.SPARK_SCHEMA)
-    if len(suspects):
-        operations, these = operations.split(suspects)
+    if len(survey.suspects):
+        operations, these = operations.split(survey.suspects)
         by_id = these.mapped(Lookup(job, index).pack_operations, parcels.SPARK_SCHEMA)
         packed = packed.union(
             by_id.repartitionById(job.partitions, "partition").mapInArrow(
@@ -114,4 +114,4 @@ def resolved(
         )
     packed = packed.union(operations.mapped(single.pack_operations, parcels.SPARK_SCHEMA))
     by_key = packed.repartitionById(job.partitions, "partition")
-    return by_key.mapInArrow(single.end_operations, output), found.rejected_rows()
+    return by_key.mapInArrow(single.end_operations, output), survey.rejected
