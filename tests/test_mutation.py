@@ -228,6 +228,7 @@ def changes(source: str) -> set[str]:
         "if TYPE_CHECKING:\n    x = 1",
         "if not cython.compiled:\n    pass\nelse:\n    x = 1",
         "if cython.compiled and x > 1:\n    x = 1",
+        "def f():\n    if not cython.compiled:\n        return\n    g(1)",
         "def f(x):\n    assert x > 1\n    log.info('%s', x + 1)",
         "def __repr__(self):\n    return str(1)",
         "text = f'{x + 1}' + 'a'",

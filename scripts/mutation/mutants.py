@@ -113,11 +113,6 @@ def mutants_of(module: str, source: str) -> list[Mutant]:
     return mutants
 
 
-def never_runs(test: ast.expr) -> bool:
-    """Say whether a branch with this condition is only for the compiler or the type checker."""
-    return _known(test) is False
-
-
 class _Maker:
     """Walks one syntax tree."""
 
@@ -144,6 +139,8 @@ class _Maker:
                 self._statement = statement.lineno
             yield from self._of_statement(statement)
             self._statement = outer
+            if _always_leaves(statement):
+                return  # what follows is for the compiler
 
     def _of_statement(self, node: ast.stmt) -> Iterator[Mutant]:
         match node:
@@ -332,6 +329,13 @@ def _known(test: ast.expr) -> bool | None:
                 return decides
             return None if None in known else not decides
     return None
+
+
+def _always_leaves(statement: ast.stmt) -> bool:
+    """Say whether, interpreted, nothing after the statement in its block ever runs."""
+    if not isinstance(statement, ast.If) or _known(statement.test) is not True:
+        return False
+    return isinstance(statement.body[-1], (ast.Return, ast.Raise, ast.Continue, ast.Break))
 
 
 def _is_log(node: ast.expr) -> bool:

@@ -287,6 +287,15 @@ def test_earlier_ticks_are_due_before_later_ones_whatever_their_level() -> None:
     assert [task.delay_ms for task in wheel.advance(200)] == sorted(times_ms)
 
 
+def test_of_two_buckets_that_expire_together_the_finer_is_first() -> None:
+    wheel = TimingWheel()
+    coarse, at_5, at_7 = tasks_at(wheel, 20, 5, 7)
+    assert wheel.advance(5) == [at_5]
+    [fine] = tasks_at(wheel, 20)
+    assert [(drawn.level, drawn.first_ms) for drawn in drawing(wheel)] == [(0, 7), (0, 20), (1, 20)]
+    assert wheel.advance(20) == [at_7, fine, coarse]
+
+
 def test_the_next_bucket_is_the_earliest_in_use_whatever_came_and_went() -> None:
     wheel = TimingWheel(wheel_size=64)
     rng = Random(seed())
@@ -309,7 +318,8 @@ def test_the_next_bucket_is_the_earliest_in_use_whatever_came_and_went() -> None
 def test_the_slot_of_a_bucket_is_its_tick_modulo_the_size_wherever_time_starts() -> None:
     for start_ms in (-123, 0, 123):
         wheel = TimingWheel(tick_ms=7, wheel_size=5, start_ms=start_ms)
-        tasks_at(wheel, *range(start_ms + 7, start_ms + 600, 9))
+        times_ms = range(start_ms + 7, start_ms + 600, 9)
+        tasks_at(wheel, *times_ms, *reversed(times_ms))  # also when all levels are there
         for level in wheel.snapshot().levels:
             for bucket in level.buckets:
                 assert bucket.expiration_ms % level.tick_ms == 0
