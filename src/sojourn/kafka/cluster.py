@@ -24,6 +24,7 @@ from sojourn.kafka.agenda import Agenda
 from sojourn.kafka.broker import Broker, advertised_hosts
 from sojourn.kafka.controller import Controller
 from sojourn.kafka.faults import Faults
+from sojourn.kafka.features import Features
 from sojourn.kafka.groups import Groups
 from sojourn.kafka.handlers import handlers
 from sojourn.kafka.housekeeping import start_housekeeping
@@ -49,7 +50,7 @@ from sojourn.kafka.wire import ErrorCode
 if TYPE_CHECKING:
     from sojourn.core.clock import Clock
     from sojourn.kafka.replica_fetcher import ReplicaFetcher
-    from sojourn.kafka.security.sasl import Users
+    from sojourn.kafka.security.users import Users
     from sojourn.kafka.topic import Topic
 
 _PORT_MAX = 65_535
@@ -107,6 +108,7 @@ class Cluster:
         self.brokers: list[Broker] = []
         self._by_id: dict[int, Broker] = {}
         self.controller = Controller(self)
+        self.features = Features()
         self.groups = Groups(self)
         self.transactions = TransactionCoordinator(self)
         self.mutations = MutationQuota(self)
@@ -141,7 +143,7 @@ class Cluster:
     @property
     def users(self) -> Users | None:
         """Names and passwords, to be changed while it runs; None without SASL."""
-        return self.security.users
+        return self.security.users if self.security.has_sasl else None
 
     @property
     def ca_file(self) -> str:
@@ -246,19 +248,35 @@ class Cluster:
         all that the leader has.
         """
         with self.agenda:
-            if topic not in self.controller.topics:
-                raise Refused(ErrorCode.unknown_topic_or_partition, topic)
-            if partition is None:
-                partitions = self.controller.topics[topic].partitions
-            else:
-                partitions = [self.partition(topic, partition)]
             return [
                 record
-                for one in partitions
+                for one in self._partitions(topic, partition)
                 for batch in one.log.data_batches(committed)
                 for record in records_in(batch, topic, one.index)
                 if record.offset >= one.log.start_offset
             ]
+
+    def compact(self, topic: str, partition: int | None = None) -> None:
+        """Compact the topic, or one partition, now, however little there is to clean.
+
+        `min.compaction.lag.ms` and `delete.retention.ms` are honoured, on the cluster's clock.
+        """
+        with self._open():
+            partitions = self._partitions(topic, partition)
+            if "compact" not in partitions[0].settings.text("cleanup.policy"):
+                raise Refused(
+                    ErrorCode.policy_violation,
+                    f"{topic} is not compacted: its cleanup.policy has no compact",
+                )
+            for one in partitions:
+                one.compact(at_once=True)
+
+    def _partitions(self, topic: str, partition: int | None) -> list[Partition]:
+        if topic not in self.controller.topics:
+            raise Refused(ErrorCode.unknown_topic_or_partition, topic)
+        if partition is None:
+            return self.controller.topics[topic].partitions
+        return [self.partition(topic, partition)]
 
     def wait_until(
         self,

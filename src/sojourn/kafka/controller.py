@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
+from sojourn.kafka.internal_topics import can_be_created, find_or_create_internal_topic
 from sojourn.kafka.partition import Partition
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.settings.layers import Settings, topic_settings
@@ -35,6 +36,8 @@ class Controller:
         self._by_id: dict[UUID, Topic] = {}
         self._placed = 0  # the next topic's first leader
         self._is_deferred = False
+        #: Counts changes of metadata.
+        self.changes = 0
         #: Leaders are elected only while True.
         self.holds_elections = True
 
@@ -82,7 +85,9 @@ class Controller:
         settings = self._cluster.settings
         if not (may_create and settings.flag("auto.create.topics.enable")):
             return None, ErrorCode.unknown_topic_or_partition
-        if self.collides_with(name) is None:
+        if can_be_created(name):
+            find_or_create_internal_topic(self, name)
+        elif self.collides_with(name) is None:
             try:
                 assignment = self.place(
                     settings.number("num.partitions"),
@@ -312,6 +317,7 @@ class Controller:
 
     def signal_change(self) -> None:
         """Signal requests that wait for metadata: it has changed."""
+        self.changes += 1
         if not self._is_deferred:
             self._is_deferred = True
             self._cluster.agenda.defer(self._signal)

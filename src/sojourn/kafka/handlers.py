@@ -11,6 +11,7 @@ from sojourn.kafka.apis import (
     delete_records,
     delete_topics,
     elections,
+    features,
     find_coordinator,
     list_offsets,
     log_dirs,
@@ -20,7 +21,7 @@ from sojourn.kafka.apis import (
     write_markers,
 )
 from sojourn.kafka.fetch import apis as fetch
-from sojourn.kafka.security import authentication
+from sojourn.kafka.security import authentication, scram_apis
 from sojourn.kafka.transactions import apis as transactions
 from sojourn.kafka.transactions import describe
 
@@ -44,6 +45,8 @@ _MODULES = (
     transactions,
     describe,
     write_markers,
+    scram_apis,
+    features,
 )
 
 

@@ -2,6 +2,7 @@
 
 replicas that lag              leave the replicas in sync; twice in `replica.lag.time.max.ms`
 records                        retention, every `log.retention.check.interval.ms`
+compaction                     every `log.cleaner.backoff.ms`, with `log.cleaner.enable`
 producers' states              every `producer.id.expiration.check.interval.ms`
 committed offsets              every `offsets.retention.check.interval.ms`
 transactional ids              every `transaction.remove.expired...cleanup.interval.ms`
@@ -42,6 +43,9 @@ def start_housekeeping(cluster: Cluster, is_closed: Callable[[], bool]) -> None:
             cluster.transactions.expire,
         ),
     ]
+    if cluster.settings.flag("log.cleaner.enable"):
+        interval_ms = max(1, number("log.cleaner.backoff.ms"))
+        intervals_ms.append((interval_ms, each_partition(Partition.compact)))
     for interval_ms, check in intervals_ms:
         _repeat(cluster, interval_ms, check, is_closed)
 

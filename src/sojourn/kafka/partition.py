@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sojourn.kafka.follower import UNKNOWN_OFFSET, Follower
 from sojourn.kafka.leadership import Leadership
+from sojourn.kafka.log.cleaner import compact
 from sojourn.kafka.log.end_marker import EndMarker, marker_batch
 from sojourn.kafka.log.log import Log
 from sojourn.kafka.log.validator import validate
@@ -246,6 +247,17 @@ class Partition:
                     keep_bytes if keep_bytes >= 0 else None,
                 )
             )
+
+    def compact(self, at_once: bool = False) -> None:
+        """Compact each replica's log, if the topic is compacted and enough is dirty (cleaner.py).
+
+        With `at_once` however little is dirty.
+        """
+        if "compact" in self.settings.text("cleanup.policy"):
+            for broker_id, log in self.logs.items():
+                is_dirty = log.end_offset > log.cleaned_offset
+                if (is_dirty or at_once) and self._cluster.broker(broker_id).is_alive:
+                    compact(log, self.settings, self._cluster.wall_ms(), at_once)
 
     def expire_producers(self) -> None:
         """Remove producers that have written nothing for `producer.id.expiration.ms`."""

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from sojourn.kafka.internal_topics import is_internal
+
 if TYPE_CHECKING:
     from sojourn.kafka.partition import Partition
     from sojourn.kafka.settings.layers import Settings
@@ -29,6 +31,7 @@ class Topic:
         self.id = topic_id
         self.settings = settings
         self.partitions: list[Partition] = []
+        self.is_internal = is_internal(name)  # Kafka keeps it for itself
 
     def partition(self, index: int) -> Partition | None:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None

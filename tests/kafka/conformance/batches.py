@@ -49,16 +49,26 @@ def described(data: bytes) -> list[dict[str, Any]]:
                 "producer_epoch": found.producer_epoch,
                 "base_sequence": found.base_sequence,
                 "count": found.count,
-                "records": _shown_records(codec, one[HEADER.size :]),
+                "records": _shown_records(found),
             }
         )
     return batches
 
 
-def _shown_records(codec: int, data: bytes) -> list[str]:
-    """Each record as text: its offset's and its time's distance from the batch's, key, value."""
+def _shown_records(found: Batch) -> list[str]:
+    """Each record as text: its offset's and its time's distance from the batch's, key, value.
+
+    The base timestamp of a batch with a delete horizon says when it was cleaned: its latest one
+    stands for it.
+    """
+    later_ms = 0
+    if found.delete_horizon_ms is not None:
+        later_ms = found.base_timestamp - found.max_timestamp
     try:
-        records = list(_records(decompress(codec, data)))
+        data = decompress(found.attributes & 7, found.data[HEADER.size :])
+        records = [
+            (offset, time + later_ms, key, value) for offset, time, key, value in _records(data)
+        ]
     except (CannotDecompress, IndexError):
         return ["unreadable"]
     return [" ".join("-" if one is None else str(one) for one in record) for record in records]

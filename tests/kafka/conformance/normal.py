@@ -42,6 +42,9 @@ _NAMES = (
     "topic_id",
     "transactional_id",
     "producer_id",
+    "user",
+    "mechanism",
+    "feature",
 )
 _NUMBERS = ("isr_nodes", "partitions")  # sets of them, if they are numbers
 _ORDERED = ("synonyms", "records", "aborted_transactions")  # whose order says something

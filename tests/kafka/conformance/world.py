@@ -74,7 +74,7 @@ class World(ABC):
         if timed_ms and not isinstance(waited, bool):
             waited = time.monotonic() - start_s >= timed_ms / 1000 * 0.8
         noted = {**answer, "waited": waited} if timed_ms and answer != CLOSED else answer
-        self._note(f"{step}, v{version}", noted)
+        self.note(f"{step}, v{version}", noted)
         return answer
 
     def eventually(
@@ -82,7 +82,7 @@ class World(ABC):
     ) -> Any:
         """Ask again and again until the answer is as it should be, and note that one."""
         answer = self.setup(until, api, version, **fields)
-        self._note(f"{step}, v{version}", answer)
+        self.note(f"{step}, v{version}", answer)
         return answer
 
     def setup(
@@ -115,23 +115,24 @@ class World(ABC):
     def waits(self, step: str, *, at: int = 1, client: str) -> None:
         """Note whether this client's request is still waiting."""
         self.settle(at)
-        self._note(step, {"waits": not self.exchange(at, client).has_answer()})
+        self.note(step, {"waits": not self.exchange(at, client).has_answer()})
 
     def receive(self, step: str, *, at: int = 1, client: str) -> Any:
         """Note what came back at last."""
         exchange = self.exchange(at, client)
         self._await(exchange, at, 0)
         answer = exchange.receive()
-        self._note(step, answer)
+        self.note(step, answer)
         return answer
 
     def raw(self, step: str, frame: bytes, *, at: int = 1) -> None:
         """Send a frame that no library would write, and note the answer's bytes."""
         exchange = self.exchange(at, "raw")
         exchange.send_raw(frame)
-        self._note(step, exchange.receive())
+        self.note(step, exchange.receive())
 
-    def _note(self, step: str, answer: Any) -> None:
+    def note(self, step: str, answer: Any) -> None:
+        """Note what came back, or what came of several requests with random answers."""
         assert step not in self._steps, f"{self.scenario}: {step} twice"
         self._steps.add(step)
         self.answers.append(Answer(self.scenario, step, self._normal(answer)))

@@ -29,8 +29,9 @@ class Level(NamedTuple):
 
 def level_of(api_name: str, payload: Any) -> Level | None:
     """The first level of this request; which one depends on the version."""
-    levels = _TABLE.get(api_name, ())
-    return next((level for level in levels if hasattr(payload, level.asked)), None)
+    levels = [level for level in _TABLE.get(api_name, ()) if hasattr(payload, level.asked)]
+    filled = (level for level in levels if getattr(payload, level.asked))
+    return next(filled, levels[0] if levels else None)
 
 
 def can_name(api_name: str, what: str) -> bool:
@@ -155,6 +156,10 @@ _TABLE: Mapping[str, tuple[Level, ...]] = {
     "describe_producers": (_topics(below=_INDEXES),),
     "describe_transactions": (
         Level("transactional_ids", "transaction_states", {"transactional_id": ""}),
+    ),
+    "alter_user_scram_credentials": (
+        Level("upsertions", "results", {"user": "name"}),
+        Level("deletions", "results", {"user": "name"}),
     ),
     "consumer_group_describe": (Level("group_ids", "groups", {"group_id": ""}),),
 }

@@ -20,6 +20,7 @@ from uuid import UUID, uuid4
 from sojourn.kafka.apis.configs import config_entries
 from sojourn.kafka.controller import METADATA
 from sojourn.kafka.delayed import DelayedRequest
+from sojourn.kafka.internal_topics import CLUSTER_METADATA
 from sojourn.kafka.quota import Throttle
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.settings.definitions import InvalidConfig
@@ -150,6 +151,8 @@ def _check_topic(asked: Any, controller: Controller, result: TopicResult) -> Non
     error = name_error(name)
     if error:
         raise Refused(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {error}")
+    if name == CLUSTER_METADATA:
+        raise Refused(ErrorCode.invalid_request, f"Creation of internal topic {name} is prohibited")
     if name in controller.topics:
         raise Refused(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
     other = controller.collides_with(name)

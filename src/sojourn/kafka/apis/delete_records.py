@@ -43,6 +43,8 @@ class DeletionResult:
                 raise Refused(ErrorCode.unknown_topic_or_partition)
             if not partition.is_led_by(broker.id):
                 raise Refused(ErrorCode.not_leader_or_follower)
+            if partition.topic.is_internal:
+                raise Refused(ErrorCode.invalid_topic_exception)
             self.offset = partition.delete_records(offset)
             self.is_pending = True
             self.check(broker)

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sojourn.kafka.internal_topics import (
+    OFFSETS,
+    TRANSACTIONS,
+    find_or_create_internal_topic,
+)
 from sojourn.kafka.wire import ErrorCode, Fields
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker, Context, Handler, Reply
 
 _GROUP, _TRANSACTION = 0, 1
+_TOPICS = {_GROUP: OFFSETS, _TRANSACTION: TRANSACTIONS}
 _SEVERAL_KEYS_SINCE = 4  # from this version on one request asks for several
 
 
@@ -32,6 +38,8 @@ def find_coordinator(request: Any, reply: Reply, context: Context) -> None:
 
 def _coordinator(key: str, key_type: int, context: Context) -> Fields:
     broker = context.broker.cluster.coordinator(key)
+    if broker is not None and key_type in _TOPICS:
+        find_or_create_internal_topic(context.broker.cluster.controller, _TOPICS[key_type])
     error = ErrorCode.none
     message = "" if context.api_version >= _SEVERAL_KEYS_SINCE else "NONE"
     if key_type not in (_GROUP, _TRANSACTION):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from sojourn.kafka import wire
+from sojourn.kafka.features import SUPPORTED
+from sojourn.kafka.internal_topics import is_internal
 from sojourn.kafka.topic import name_error
 from sojourn.kafka.wire import ErrorCode
 
@@ -32,6 +34,9 @@ _PARTITIONS_MAX = 2_000  # Kafka's max.request.partition.size.limit
 # it, although it no longer serves those versions; and so do we.
 _ADVERTISED_LOWEST = {"produce": 0}
 
+# Before this version clients do not read features that begin with level 0.
+_LEVEL_0_SINCE = 4
+
 # A client's software name and version.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -46,7 +51,8 @@ def handlers(broker: Broker) -> Mapping[str, Handler]:
 
 
 def api_versions(request: Any, reply: Reply, context: Context) -> None:
-    """Answer the APIs and versions that this broker serves."""
+    """Answer the APIs and versions that this broker serves, and the cluster's features."""
+    features = context.broker.cluster.features
     names = (
         getattr(request, "client_software_name", "unknown"),
         getattr(request, "client_software_version", "unknown"),
@@ -64,7 +70,16 @@ def api_versions(request: Any, reply: Reply, context: Context) -> None:
                 }
                 for name in sorted(context.broker.handlers, key=wire.API_KEYS.__getitem__)
             ],
-            "finalized_features_epoch": 0,
+            "supported_features": [
+                {"name": name, "min_version": levels.lowest, "max_version": levels.highest}
+                for name, levels in SUPPORTED.items()
+                if levels.lowest or context.api_version >= _LEVEL_0_SINCE
+            ],
+            "finalized_features_epoch": features.epoch,
+            "finalized_features": [
+                {"name": name, "max_version_level": level, "min_version_level": level}
+                for name, level in features.finalized().items()
+            ],
         }
     )
 
@@ -141,7 +156,7 @@ def _described(topic: Topic) -> wire.Fields:
         "error_code": ErrorCode.none,
         "name": topic.name,
         "topic_id": topic.id,
-        "is_internal": False,
+        "is_internal": topic.is_internal,
     }
 
 
@@ -251,6 +266,6 @@ def _unknown(name: str | None, error: ErrorCode, topic_id: UUID | None = None) -
         "error_code": error,
         "name": name,
         "topic_id": topic_id or _NO_ID,
-        "is_internal": False,
+        "is_internal": name is not None and is_internal(name),
         "partitions": [],
     }

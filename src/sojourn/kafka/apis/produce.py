@@ -29,6 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sojourn.kafka.delayed import DelayedRequest
+from sojourn.kafka.internal_topics import ADMIN_CLIENT
 from sojourn.kafka.leaders import current_leader, leader_endpoints
 from sojourn.kafka.log.batch import TRANSACTIONAL, single_batch
 from sojourn.kafka.refusal import RecordError, Refused
@@ -208,6 +209,8 @@ def _append(
     partition = result.partition
     if partition is None or partition.is_deleted:
         raise Refused(ErrorCode.unknown_topic_or_partition)
+    if partition.topic.is_internal and context.client_id != ADMIN_CLIENT:
+        raise Refused(ErrorCode.invalid_topic_exception)
     batch = single_batch(data, context.api_version)
     is_transactional = batch.attributes & TRANSACTIONAL
     if is_transactional and request.transactional_id is None:

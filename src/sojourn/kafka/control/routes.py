@@ -199,6 +199,13 @@ def delete_topic(call: Call) -> Any:
     return {"name": name}
 
 
+def compact(call: Call) -> Any:
+    """Compact a topic now"""
+    name = call.topic().name
+    call.cluster.compact(name)
+    return topic(call)
+
+
 def records(call: Call) -> Any:
     """A topic's records, ?partition=N of one; with ?committed=false also those that are not"""
     name = call.topic().name
@@ -335,6 +342,7 @@ ROUTES: list[tuple[str, str, Callable[[Call], Any]]] = [
     ("POST", "/topics", create_topic),
     ("GET", "/topics/{topic}", topic),
     ("DELETE", "/topics/{topic}", delete_topic),
+    ("POST", "/topics/{topic}/compact", compact),
     ("GET", "/topics/{topic}/records", records),
     ("POST", "/topics/{topic}/records", append),
     ("POST", "/topics/{topic}/partitions/{partition}/leader", move_leader),

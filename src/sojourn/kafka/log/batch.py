@@ -5,7 +5,8 @@
     12  leader epoch           4  | log, and its own epoch
     16  magic (2)              1 /
     17  CRC-32C of the rest    4
-    21  attributes             2    bits 0-2 codec, 3 time of append, 4 transactional, 5 control
+    21  attributes             2    bits 0-2 codec, 3 time of append, 4 transactional, 5 control,
+                                    6 the base timestamp is a delete horizon (cleaner.py)
     23  last offset delta      4
     27  base timestamp         8
     35  max timestamp          8
@@ -43,6 +44,7 @@ CODEC_MASK = 0x07
 APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+DELETE_HORIZON = 0x40
 
 _ZSTD_SINCE = 7
 
@@ -99,7 +101,13 @@ class Batch:
 
     @property
     def last_sequence(self) -> int:
-        return (self.base_sequence + self.count - 1) & 0x7FFFFFFF
+        # By the offsets: records may be gone from a compacted log.
+        return (self.base_sequence + self.last_offset - self.base_offset) & 0x7FFFFFFF
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When its tombstones, or its marker, may be removed; None if no cleaner has met them."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     @property
     def is_idempotent(self) -> bool:
@@ -185,9 +193,34 @@ def single_batch(data: bytes | None, version: int) -> Batch:
 
 def recompressed(batch: Batch, codec: int, records: bytes) -> Batch:
     """The same batch with these records, which this codec has compressed."""
+    return with_records(
+        batch,
+        records,
+        count=batch.count,
+        attributes=batch.attributes & ~CODEC_MASK | codec,
+        base_ms=batch.base_timestamp,
+        max_ms=batch.max_timestamp,
+    )
+
+
+def with_records(
+    batch: Batch, records: bytes, *, count: int, attributes: int, base_ms: int, max_ms: int
+) -> Batch:
+    """A batch at the same place, of the same producer, with other records, encoded."""
     data = bytearray(batch.data[: HEADER.size]) + records
     struct.pack_into(">i", data, 8, len(data) - 12)
-    struct.pack_into(">h", data, _ATTRIBUTES, batch.attributes & ~CODEC_MASK | codec)
+    _AFTER_CRC.pack_into(
+        data,
+        _ATTRIBUTES,
+        attributes,
+        batch.last_offset - batch.base_offset,
+        base_ms,
+        max_ms,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        count,
+    )
     struct.pack_into(">I", data, 17, crc32c(memoryview(data)[_ATTRIBUTES:]))
     return Batch(bytes(data))
 

@@ -91,6 +91,10 @@ class Isolation:
         if self._aborted and self._aborted[0].last_offset < offset:
             self._aborted = [one for one in self._aborted if one.last_offset >= offset]
 
+    def forget(self, offsets: set[int]) -> None:
+        """Forget the aborted transactions whose ends stood there: compaction removed them."""
+        self._aborted = [one for one in self._aborted if one.last_offset not in offsets]
+
     def clear(self) -> None:
         self.ongoing.clear()
         self.ended.clear()

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from sojourn.kafka.log.batch import CONTROL, first_at_or_after
@@ -32,6 +33,7 @@ class Log:
         self.start_offset = 0
         self.end_offset = 0
         self.high_watermark = 0
+        self.cleaned_offset = 0  # compacted before this offset
         self.producers = ProducerStates()
         self.isolation = self.producers.isolation
         self.epochs: list[tuple[int, int]] = []  # (epoch, the offset it began at)
@@ -76,6 +78,7 @@ class Log:
                 self._remove(slice(keep, None))
             self.end_offset = offset
             self.high_watermark = min(self.high_watermark, offset)
+            self.cleaned_offset = min(self.cleaned_offset, offset)
             self.producers.rebuild(self._batches, self.high_watermark)
         while self.epochs and self.epochs[-1][1] >= self.end_offset:
             self.epochs.pop()
@@ -85,7 +88,7 @@ class Log:
         self._remove(slice(None))
         self.epochs.clear()
         self.producers.rebuild((), offset)
-        self.start_offset = self.end_offset = self.high_watermark = offset
+        self.start_offset = self.end_offset = self.high_watermark = self.cleaned_offset = offset
 
     def advance_start(self, offset: int) -> None:
         """Delete the records before this offset."""
@@ -93,6 +96,7 @@ class Log:
             return
         self.start_offset = offset
         self.high_watermark = max(self.high_watermark, offset)
+        self.cleaned_offset = max(self.cleaned_offset, offset)
         dead = bisect_right(self._bases, offset) - 1
         if dead >= 0 and self._batches[dead].last_offset < offset:
             dead += 1
@@ -101,6 +105,23 @@ class Log:
         self.isolation.remove_before(offset)
         while len(self.epochs) > 1 and self.epochs[1][1] <= offset:
             self.epochs.pop(0)
+
+    def replace_before(self, offset: int, batches: list[Batch]) -> None:
+        """Put these batches, which are at most as large, in the place of those before `offset`.
+
+        The rest of them is gone for good: compaction has removed it.
+        """
+        after = bisect_left(self._bases, offset)
+        markers = {batch.base_offset for batch in self._batches[:after]}
+        markers.difference_update(batch.base_offset for batch in batches)
+        self.isolation.forget(markers)
+        self._batches[:after] = batches
+        self._bases = [batch.base_offset for batch in self._batches]
+        sizes = [len(batch.data) for batch in self._batches]
+        first = self._end_position - sum(sizes)
+        self._positions = list(accumulate(sizes[:-1], initial=first)) if sizes else []
+        self._latest_ms = list(accumulate((b.max_timestamp for b in self._batches), max))
+        self.cleaned_offset = offset
 
     def first_retained(self, before_ms: int | None, max_bytes: int | None) -> int:
         """The first offset that retention by age and size keeps; not above the high watermark.

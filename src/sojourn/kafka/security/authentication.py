@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from sojourn._log import log
 from sojourn.kafka.apis.error_answers import ErrorAnswers
 from sojourn.kafka.reply import Reply
-from sojourn.kafka.security.sasl import Exchange, NotAuthenticated, Users, exchange
+from sojourn.kafka.security.sasl import Exchange, NotAuthenticated, exchange
+from sojourn.kafka.security.users import Users
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:

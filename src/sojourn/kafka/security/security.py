@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from sojourn.errors import OutOfRange, WrongType
 from sojourn.kafka.security.authentication import Authenticator
-from sojourn.kafka.security.sasl import MECHANISMS, Users
+from sojourn.kafka.security.sasl import MECHANISMS
 from sojourn.kafka.security.tls import Certificates, Tls
+from sojourn.kafka.security.users import Users
 
 if TYPE_CHECKING:
     from sojourn.kafka import wire
@@ -37,9 +38,11 @@ class Security:
         if protocol not in PROTOCOLS:
             raise OutOfRange(f"security must be one of {', '.join(PROTOCOLS)}, got {protocol!r}")
         self.protocol = protocol
-        self.users: Users | None = None
+        #: Without SASL those that clients add, who cannot log in.
+        self.users = Users()
+        self.has_sasl = protocol.startswith("SASL")
         self.mechanisms: tuple[str, ...] = ()
-        if protocol.startswith("SASL"):
+        if self.has_sasl:
             if users is None:
                 raise OutOfRange(f"{protocol} needs users: users={{'alice': 'secret'}}")
             if not isinstance(users, Mapping):
@@ -52,7 +55,7 @@ class Security:
 
     def serve(self, broker: Broker) -> Callable[[Connection, wire.Request], None]:
         """The function that serves requests of this broker's connections."""
-        if self.users is None:
+        if not self.has_sasl:
             return broker.serve
         return Authenticator(broker, self.users, self.mechanisms).serve
 

@@ -130,13 +130,20 @@ def _rule(rule: str) -> dict[str, Any]:
 TOPIC: Mapping[str, Definition] = dict(_definitions(known.TOPIC, read_only=False))
 
 _BROKER = dict(_definitions(known.BROKER, read_only=True))
+
+# Where the configuration that Kafka ships for development has another value than its code. A test
+# should not wait for members unless it asks to; nor should its purgatories be full of fetches by
+# followers of internal topics.
+_FOR_DEVELOPMENT = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
+
 BROKER: Mapping[str, Definition] = {
     **_BROKER,
-    # 3 s in Kafka's code, 0 in the configuration that it ships for development and here: a test
-    # should not wait unless it asks to.
-    "group.initial.rebalance.delay.ms": _BROKER["group.initial.rebalance.delay.ms"]._replace(
-        default="0"
-    ),
+    **{name: _BROKER[name]._replace(default=value) for name, value in _FOR_DEVELOPMENT.items()},
     # Ours: how much later each broker learns of a new topic than the one before it. -1: 5 ms, or 0
     # on a clock that is moved by hand.
     "sojourn.metadata.delay.ms": Definition(INT, "-1", low=-1, is_hidden=True),

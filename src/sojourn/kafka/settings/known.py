@@ -17,7 +17,7 @@ compression.gzip.level | int | -1 | 1..9 or -1 | as compression.gzip.level
 compression.lz4.level | int | 9 | 1..17 | as compression.lz4.level
 compression.type | string | producer | uncompressed, zstd, lz4, snappy, gzip, producer | as compression.type used
 compression.zstd.level | int | 3 | -131072..22 | as compression.zstd.level
-delete.retention.ms | long | 86400000 | 0.. | as log.cleaner.delete.retention.ms
+delete.retention.ms | long | 86400000 | 0.. | as log.cleaner.delete.retention.ms used
 file.delete.delay.ms | long | 60000 | 0.. | as log.segment.delete.delay.ms
 flush.messages | long | 9223372036854775807 | 1.. | as log.flush.interval.messages
 flush.ms | long | 9223372036854775807 | 0.. | as log.flush.interval.ms
@@ -27,7 +27,7 @@ internal.segment.bytes | int | ~ |  | hidden
 leader.replication.throttled.replicas | list | 
 local.retention.bytes | long | -2 | -2.. | as log.local.retention.bytes
 local.retention.ms | long | -2 | -2.. | as log.local.retention.ms
-max.compaction.lag.ms | long | 9223372036854775807 | 1.. | as log.cleaner.max.compaction.lag.ms
+max.compaction.lag.ms | long | 9223372036854775807 | 1.. | as log.cleaner.max.compaction.lag.ms used
 max.message.bytes | int | 1048588 | 0.. | as message.max.bytes used
 message.downconversion.enable | boolean | true |  | as log.message.downconversion.enable hidden
 message.format.version | string | 3.0-IV1 |  | as log.message.format.version hidden
@@ -35,8 +35,8 @@ message.timestamp.after.max.ms | long | 3600000 | 0.. | as log.message.timestamp
 message.timestamp.before.max.ms | long | 9223372036854775807 | 0.. | as log.message.timestamp.before.max.ms used
 message.timestamp.difference.max.ms | long | 9223372036854775807 | 0.. | as log.message.timestamp.difference.max.ms hidden
 message.timestamp.type | string | CreateTime | CreateTime, LogAppendTime | as log.message.timestamp.type used
-min.cleanable.dirty.ratio | double | 0.5 | 0..1 | as log.cleaner.min.cleanable.ratio
-min.compaction.lag.ms | long | 0 | 0.. | as log.cleaner.min.compaction.lag.ms
+min.cleanable.dirty.ratio | double | 0.5 | 0..1 | as log.cleaner.min.cleanable.ratio used
+min.compaction.lag.ms | long | 0 | 0.. | as log.cleaner.min.compaction.lag.ms used
 min.insync.replicas | int | 1 | 1.. | as min.insync.replicas used
 preallocate | boolean | false |  | as log.preallocate
 remote.log.copy.disable | boolean | false
@@ -44,10 +44,10 @@ remote.log.delete.on.disable | boolean | false
 remote.storage.enable | boolean | false
 retention.bytes | long | -1 |  | as log.retention.bytes used
 retention.ms | long | 604800000 | -1.. | as log.retention.ms used
-segment.bytes | int | 1073741824 | 1048576.. | as log.segment.bytes
+segment.bytes | int | 1073741824 | 14.. | as log.segment.bytes used
 segment.index.bytes | int | 10485760 | 4.. | as log.index.size.max.bytes
 segment.jitter.ms | long | 0 | 0.. | as log.roll.jitter.ms
-segment.ms | long | 604800000 | 1.. | as log.roll.ms
+segment.ms | long | 604800000 | 1.. | as log.roll.ms used
 unclean.leader.election.enable | boolean | false |  | as unclean.leader.election.enable used
 """
 
@@ -187,10 +187,10 @@ leader.imbalance.check.interval.seconds | long | 300 | 1..
 leader.imbalance.per.broker.percentage | int | 10 |  | hidden
 listener.security.protocol.map | string | SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT |  | dynamic
 listeners | list | PLAINTEXT://:9092 |  | dynamic
-log.cleaner.backoff.ms | long | 15000 | 0.. | dynamic
+log.cleaner.backoff.ms | long | 15000 | 0.. | dynamic used
 log.cleaner.dedupe.buffer.size | long | 134217728 |  | dynamic
 log.cleaner.delete.retention.ms | long | 86400000 | 0.. | dynamic
-log.cleaner.enable | boolean | true
+log.cleaner.enable | boolean | true |  | used
 log.cleaner.io.buffer.load.factor | double | 0.9 |  | dynamic
 log.cleaner.io.buffer.size | int | 524288 | 0.. | dynamic
 log.cleaner.io.max.bytes.per.second | double | 1.7976931348623157E308 |  | dynamic
@@ -228,7 +228,7 @@ log.roll.hours | int | 168 | 1..
 log.roll.jitter.hours | int | 0 | 0..
 log.roll.jitter.ms | long | ~ |  | dynamic
 log.roll.ms | long | ~ |  | dynamic
-log.segment.bytes | int | 1073741824 | 1048576.. | dynamic
+log.segment.bytes | int | 1073741824 | 14.. | dynamic
 log.segment.delete.delay.ms | long | 60000 | 0.. | dynamic
 max.connection.creation.rate | int | 2147483647 | 0.. | dynamic
 max.connections | int | 2147483647 | 0.. | dynamic
@@ -266,8 +266,8 @@ offsets.retention.check.interval.ms | long | 600000 | 1.. | used
 offsets.retention.minutes | int | 10080 | 1.. | used
 offsets.topic.compression.codec | int | 0
 offsets.topic.num.partitions | int | 50 | 1.. | used
-offsets.topic.replication.factor | short | 3 | 1..
-offsets.topic.segment.bytes | int | 104857600 | 1..
+offsets.topic.replication.factor | short | 3 | 1.. | used
+offsets.topic.segment.bytes | int | 104857600 | 1.. | used
 password.encoder.cipher.algorithm | string | AES/CBC/PKCS5Padding |  | hidden
 password.encoder.iterations | int | 4096 | 1024.. | hidden
 password.encoder.key.length | int | 128 | 8.. | hidden
@@ -427,10 +427,10 @@ transaction.max.timeout.ms | int | 900000 | 1.. | used
 transaction.partition.verification.enable | boolean | true |  | dynamic used
 transaction.remove.expired.transaction.cleanup.interval.ms | int | 3600000 | 1.. | used
 transaction.state.log.load.buffer.size | int | 5242880 | 1..
-transaction.state.log.min.isr | int | 2 | 1..
-transaction.state.log.num.partitions | int | 50 | 1..
-transaction.state.log.replication.factor | short | 3 | 1..
-transaction.state.log.segment.bytes | int | 104857600 | 1..
+transaction.state.log.min.isr | int | 2 | 1.. | used
+transaction.state.log.num.partitions | int | 50 | 1.. | used
+transaction.state.log.replication.factor | short | 3 | 1.. | used
+transaction.state.log.segment.bytes | int | 104857600 | 1.. | used
 transaction.two.phase.commit.enable | boolean | false
 transactional.id.expiration.ms | int | 604800000 | 1.. | used
 unclean.leader.election.enable | boolean | false |  | dynamic

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sojourn.kafka.internal_topics import is_internal
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.transactions.transaction import Owner
 from sojourn.kafka.wire import ErrorCode, Fields, milliseconds
@@ -101,13 +102,10 @@ def _add(
 ) -> list[Fields]:
     """Add all partitions, or none if one is unknown."""
     places = [(topic.name, index) for topic in topics for index in topic.partitions]
-    unknown = {place for place in places if context.broker.metadata_cache.partition(*place) is None}
-    if unknown:
+    errors = {place: _place_error(place, context) for place in places}
+    if any(errors.values()):
         results = {
-            place: ErrorCode.unknown_topic_or_partition
-            if place in unknown
-            else ErrorCode.operation_not_attempted
-            for place in places
+            place: error or ErrorCode.operation_not_attempted for place, error in errors.items()
         }
     else:
         try:
@@ -129,6 +127,15 @@ def _add(
         }
         for topic in topics
     ]
+
+
+def _place_error(place: TopicPartition, context: Context) -> ErrorCode | None:
+    """Why this partition cannot be part of a transaction."""
+    if is_internal(place[0]):
+        return ErrorCode.topic_authorization_failed
+    if context.broker.metadata_cache.partition(*place) is None:
+        return ErrorCode.unknown_topic_or_partition
+    return None
 
 
 def _verify(

@@ -18,6 +18,7 @@ from tests.kafka.conformance.scenarios.requests import (
 from tests.kafka.conformance.scenarios.scenario import scenario, versions
 from tests.kafka.conformance.world import World
 
+_Value = bytes | tuple[bytes | None, bytes | None]
 _TIMEOUT_MS = 60_000
 _CONCURRENT = 51
 _NONE = {"producer_id": -1, "producer_epoch": -1}
@@ -59,7 +60,7 @@ class Producer:
     def ending(self, committed: bool, **other: Any) -> dict[str, Any]:
         return {**self.owner, "committed": committed, **other}
 
-    def records(self, *values: bytes, epoch: int | None = None, sequence: int = 0) -> bytes:
+    def records(self, *values: _Value, epoch: int | None = None, sequence: int = 0) -> bytes:
         return batch(
             *values,
             attributes=0x10,
@@ -84,7 +85,7 @@ class Producer:
             **self.adding(topic, *partitions),
         )
 
-    def write(self, topic: str, *values: bytes, partition: int = 0) -> None:
+    def write(self, topic: str, *values: _Value, partition: int = 0) -> None:
         """Write these in one batch."""
         self.add(topic, partition)
         sequence = self.sequences.get((topic, partition), 0)
