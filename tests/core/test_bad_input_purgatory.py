@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -65,7 +66,11 @@ def test_the_most_negative_timeout_expires_at_once(purgatory: Purgatory) -> None
     assert purgatory.metrics().lateness.mean_ms >= 0
 
 
-@pytest.mark.parametrize("lock", ["lock", 5, object()], ids=ids.plain)
+ONLY_TAKEN = SimpleNamespace(acquire=print)
+ONLY_RELEASED = SimpleNamespace(release=print)
+
+
+@pytest.mark.parametrize("lock", ["lock", 5, ONLY_TAKEN, ONLY_RELEASED], ids=ids.plain)
 def test_something_that_is_no_lock_is_refused(lock: Any) -> None:
     with pytest.raises(WrongType, match="lock must have acquire"):
         DelayedOperation(5, lock)

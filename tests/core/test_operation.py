@@ -8,7 +8,10 @@ from types import TracebackType
 
 import pytest
 
+import sojourn
 from sojourn import DelayedOperation, ManualClock, Purgatory, Timer
+from sojourn.core.guard import GUARD
+from sojourn.errors import AlreadyWaiting
 
 WAIT_S = 30.0
 
@@ -259,6 +262,40 @@ def test_cancel_says_whether_the_operation_was_waiting(purgatory: Purgatory) -> 
     assert not operation.is_completed
 
 
+@pytest.mark.skipif(sojourn.compiled, reason="compiled, a step cannot be interrupted")
+def test_a_cancel_in_the_middle_of_a_step_takes_effect_when_the_step_is_over(
+    manual_clock: ManualClock, purgatory: Purgatory
+) -> None:
+    in_purgatory, on_timer, nowhere = Noted(), Noted(), Noted()
+    purgatory.try_complete_else_watch(in_purgatory, ["a"])
+    timer = Timer(manual_clock)
+    timer.add(on_timer)
+    with GUARD:  # where a signal handler may find itself
+        says = [operation.cancel() for operation in (in_purgatory, on_timer, nowhere)]
+        assert (purgatory.watched, len(timer)) == (1, 1)
+    assert says == [True, True, False]
+    assert (purgatory.watched, len(timer)) == (0, 0)
+    assert in_purgatory.is_cancelled
+
+
+def test_the_timeout_may_be_changed_only_while_the_operation_does_not_wait(
+    manual_clock: ManualClock, purgatory: Purgatory
+) -> None:
+    in_purgatory, on_timer = Noted(5), Noted(5)
+    for operation in (in_purgatory, on_timer):
+        operation.timeout_ms = 50
+    purgatory.try_complete_else_watch(in_purgatory, ["a"])
+    Timer(manual_clock).add(on_timer)
+    for operation in (in_purgatory, on_timer):
+        with pytest.raises(AlreadyWaiting):
+            operation.timeout_ms = 7
+        assert operation.timeout_ms == 50
+    manual_clock.advance(49)
+    assert not in_purgatory.is_completed
+    manual_clock.advance(1)
+    assert in_purgatory.is_expired
+
+
 def test_a_cancelled_operation_may_still_be_completed_once(purgatory: Purgatory) -> None:
     operation = Noted()
     purgatory.try_complete_else_watch(operation, ["a"])
@@ -337,6 +374,43 @@ def test_a_signal_does_not_count_what_expired_during_the_try(
     assert purgatory.check_and_complete("a") == 0
     assert operation.is_expired
     assert operation.endings == ["on_complete", "on_expiration"]
+
+
+@pytest.mark.parametrize("with_action", [False, True])
+def test_news_that_comes_during_a_try_of_ones_own_is_tried_with_before_it_returns(
+    purgatory: Purgatory, with_action: bool
+) -> None:
+    class Overtaken(Noted):
+        def try_complete(self) -> bool:
+            self.calls.append("try_complete")
+            if len(self.calls) == 2:
+                self.ready = True
+                signal = threading.Thread(target=purgatory.check_and_complete, args=["a"])
+                signal.start()
+                signal.join(WAIT_S)
+                return False  # it had looked before the news came
+            return self.ready and len(self.calls) > (3 if with_action else 2)
+
+    operation = Overtaken()
+    purgatory.try_complete_else_watch(operation, ["a"])
+    if with_action:
+        assert operation.safe_try_complete_or_else(lambda: None)
+    else:
+        assert operation.safe_try_complete()
+    assert operation.endings == ["on_complete"]
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_in_a_try_comes_out_of_it(interrupt: type[BaseException]) -> None:
+    for attempt in (
+        DelayedOperation.safe_try_complete,
+        lambda operation: operation.safe_try_complete_or_else(lambda: None),
+    ):
+        operation = Failing("try_complete", interrupt())
+        operation.ready = True
+        with pytest.raises(interrupt):
+            attempt(operation)
+        assert operation.is_completed
 
 
 def test_an_ended_operation_is_not_tried_again() -> None:
@@ -526,6 +600,17 @@ def test_an_operation_that_raises_is_ended_logged_counted_and_its_future_told(
     assert "Failing" in own[0].getMessage()
     assert own[0].exc_info is not None
     assert own[0].exc_info[1] is error
+
+
+def test_the_future_of_an_operation_that_raises_stop_iteration_gets_an_error_it_may_raise(
+    purgatory: Purgatory,
+) -> None:
+    error = StopIteration("mine")
+    operation = Failing("on_complete", error)
+    operation.ready = True
+    told = purgatory.submit(operation, ["a"]).exception(timeout=0)
+    assert isinstance(told, RuntimeError)
+    assert told.__cause__ is error
 
 
 @pytest.mark.parametrize("error", ERRORS + INTERRUPTS, ids=lambda error: type(error).__name__)

@@ -61,6 +61,15 @@ def test_an_operation_tells_its_state_and_its_error(clock: ManualClock) -> None:
     assert (done.state, done.is_cancelled, done.error) == ("completed", False, None)
 
 
+def test_what_an_operation_tells_of_itself_is_documented_on_its_class() -> None:
+    for name, beginning in (
+        ("state", "Where the operation stands"),
+        ("error", "What a callback of the operation raised"),
+        ("is_cancelled", "Whether the operation was cancelled"),
+    ):
+        assert getattr(DelayedOperation, name).__doc__.startswith(beginning)
+
+
 def test_a_subclass_may_use_the_names_of_what_is_shown() -> None:
     class Order(DelayedOperation):
         def __init__(self) -> None:
@@ -226,6 +235,102 @@ def test_what_expires_with_its_condition_true_is_counted_apart(
         assert (counts.expired, counts.expired_holding, counts.missed_signals) == (2, 1, 0)
         assert "order-7" in caplog.text
         assert "order-8" not in caplog.text
+
+
+def test_a_condition_holds_at_the_deadline_if_it_says_so_or_would_complete(
+    clock: ManualClock,
+) -> None:
+    completes: list[bool] = []
+
+    class SaysSo(Flagged):
+        def try_complete(self) -> bool:
+            return self.flag
+
+    class Completes(Flagged):
+        def try_complete(self) -> bool:
+            if self.flag:
+                completes.append(self.force_complete())
+            return False
+
+    for kind in (SaysSo, Completes):
+        with Purgatory(clock=clock, audit_every_ms=1_000) as purgatory:
+            operation = kind(5)
+            purgatory.try_complete_else_watch(operation, ["a"])
+            operation.flag = True
+            clock.advance(5)
+            counts = purgatory.metrics()
+            assert (counts.expired, counts.expired_holding, counts.completed) == (1, 1, 0)
+    assert completes == [True]
+
+
+def test_what_is_cancelled_as_its_deadline_is_looked_at_may_be_submitted_again(
+    clock: ManualClock,
+) -> None:
+    class Fickle(Flagged):
+        cancels = False
+
+        def try_complete(self) -> bool:
+            if self.cancels:
+                self.cancel()
+            return super().try_complete()
+
+    with Purgatory(clock=clock, audit_every_ms=1_000) as purgatory:
+        operation = Fickle(5)
+        purgatory.try_complete_else_watch(operation, ["a"])
+        operation.cancels = True
+        clock.advance(5)
+        assert operation.state == "cancelled"
+        operation.cancels = False
+        assert not purgatory.try_complete_else_watch(operation, ["a"])
+        operation.flag = True
+        with ThreadPoolExecutor(1) as another:  # no lock of ours is still held here
+            assert another.submit(purgatory.check_and_complete, "a").result(WAIT_S) == 1
+        assert operation.state == "completed"
+
+
+def test_a_condition_that_raises_at_the_deadline_is_an_error_and_does_not_hold(
+    clock: ManualClock,
+) -> None:
+    class Broken(Flagged):
+        def try_complete(self) -> bool:
+            if self.flag:
+                raise ValueError("on purpose")
+            return False
+
+    with Purgatory(clock=clock, audit_every_ms=1_000) as purgatory:
+        operation = Broken(5)
+        purgatory.try_complete_else_watch(operation, ["a"])
+        operation.flag = True
+        clock.advance(5)
+        counts = purgatory.metrics()
+        assert (counts.expired, counts.expired_holding, counts.errors) == (1, 0, 1)
+        assert isinstance(operation.error, ValueError)
+
+
+def test_what_another_thread_is_trying_at_the_deadline_is_not_looked_at(
+    clock: ManualClock,
+) -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    class Slow(Flagged):
+        def try_complete(self) -> bool:
+            if self.flag:
+                inside.set()
+                assert leave.wait(WAIT_S)
+            return False
+
+    with Purgatory(clock=clock, audit_every_ms=1_000) as purgatory:
+        operation = Slow(5)
+        purgatory.try_complete_else_watch(operation, ["a"])
+        operation.flag = True
+        trying = threading.Thread(target=purgatory.check_and_complete, args=["a"])
+        trying.start()
+        assert inside.wait(WAIT_S)
+        clock.advance(5)
+        leave.set()
+        trying.join(WAIT_S)
+        counts = purgatory.metrics()
+        assert (counts.expired, counts.expired_holding, counts.completed) == (1, 0, 0)
 
 
 def test_without_an_audit_nothing_is_tried_at_the_deadline(clock: ManualClock) -> None:
