@@ -54,13 +54,18 @@ def _note_blocks(node: ast.AST) -> None:
         if field in ("body", "orelse", "finalbody") and isinstance(block, list):
             notes: list[ast.stmt] = []
             for statement in block:
-                notes += [_note(statement), statement]
+                notes += [statement] if _is_text(statement) else [_note(statement), statement]
                 if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                     _note_blocks(statement)
             setattr(node, field, notes)
         elif field in ("handlers", "cases"):
             for part in block:
                 _note_blocks(part)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    """Say whether it may be a docstring, which has to stay the first."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _note(statement: ast.stmt) -> ast.stmt:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from types import TracebackType
 
 import pytest
@@ -600,6 +602,18 @@ def test_an_operation_that_raises_is_ended_logged_counted_and_its_future_told(
     assert "Failing" in own[0].getMessage()
     assert own[0].exc_info is not None
     assert own[0].exc_info[1] is error
+
+
+def test_a_future_that_its_owner_has_cancelled_is_left_alone(purgatory: Purgatory) -> None:
+    loop = asyncio.new_event_loop()
+    for future in (loop.create_future(), Future[bool]()):
+        operation = Noted()
+        purgatory.submit_into(future, operation, ["a"])
+        future.cancel()
+        assert operation.force_complete()
+        assert operation.endings == ["on_complete"]
+        assert future.cancelled()
+    loop.close()
 
 
 def test_the_future_of_an_operation_that_raises_stop_iteration_gets_an_error_it_may_raise(
