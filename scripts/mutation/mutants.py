@@ -11,7 +11,8 @@
     jump        break         continue
 
 Left alone: docstrings, annotations, decorators, texts, `assert`, logging, `__repr__`, `__slots__`,
-what a `raise` makes, and what never runs interpreted (`if cython.compiled`, `if TYPE_CHECKING`).
+what a `raise` makes, and what never runs interpreted (`if cython.compiled`, `if TYPE_CHECKING`,
+`__dealloc__`).
 
 A mutant is an edit of the source's text, so that it can be shown as a diff.
 """
@@ -195,7 +196,7 @@ class _Maker:
                     yield from self._of_parts(item)
 
     def _of_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Mutant]:
-        if node.name == "__repr__":
+        if node.name in ("__repr__", "__dealloc__"):
             return
         for default in [*node.args.defaults, *node.args.kw_defaults]:
             if default is not None:

@@ -162,3 +162,31 @@ def _still_usable(purgatory: Purgatory, operation: DelayedOperation) -> None:
     assert counts(purgatory) == (0, 0, 0)
     assert not purgatory.try_complete_else_watch(operation, ["a"])
     assert counts(purgatory) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("option", "least", "most"),
+    [
+        ("max_waiting", 1, 2**62),
+        ("forget_keys_after_ms", 0, LIMIT_MS // 1000),
+        ("audit_every_ms", 1, LIMIT_MS),
+        ("audit_sample", 1, 2**31),
+    ],
+)
+def test_a_number_at_its_limit_is_taken_and_one_beyond_is_refused(
+    option: str, least: int, most: int
+) -> None:
+    others: dict[str, Any] = {"clock": ManualClock(), "audit_every_ms": 1}
+    for number in (least, most):
+        Purgatory(**others | {option: number}).close()
+    for number in (least - 1, most + 1):
+        with pytest.raises(OutOfRange, match=option):
+            Purgatory(**others | {option: number})
+
+
+def test_a_sample_at_its_limit_is_taken_and_one_beyond_is_refused(purgatory: Purgatory) -> None:
+    for sample in (1, 2**31):
+        assert purgatory.audit(sample) == 0
+    for sample in (0, 2**31 + 1):
+        with pytest.raises(OutOfRange, match="sample"):
+            purgatory.audit(sample)

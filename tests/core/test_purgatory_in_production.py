@@ -99,6 +99,13 @@ def test_one_can_see_who_waits_by_key_or_all(clock: ManualClock) -> None:
         assert purgatory.waiting() == [b, c]
 
 
+def test_a_purgatorys_own_timer_has_levels_of_twenty_milliseconds_unless_told_otherwise(
+    clock: ManualClock,
+) -> None:
+    [level] = Purgatory(clock=clock).timer.snapshot().levels
+    assert (level.tick_ms, level.interval_ms) == (1, 20)
+
+
 def test_tick_size_and_executor_go_to_the_purgatorys_own_timer(clock: ManualClock) -> None:
     with ThreadPoolExecutor(1) as executor:
         purgatory = Purgatory(clock=clock, tick_ms=10, wheel_size=5, executor=executor)
@@ -213,6 +220,23 @@ def test_an_audit_looks_at_a_bounded_sample_and_goes_on_where_it_ended(
             assert purgatory.audit(10) == 0
             assert len(looked_at) - before <= 10
         assert set(looked_at) == set(range(50))
+
+
+def test_an_audit_looks_at_a_hundred_operations_unless_told_otherwise(clock: ManualClock) -> None:
+    looked_at: list[DelayedOperation] = []
+
+    class Seen(DelayedOperation):
+        def try_complete(self) -> bool:
+            looked_at.append(self)
+            return False
+
+    with Purgatory(clock=clock, audit_every_ms=1_000) as purgatory:
+        for _ in range(250):
+            purgatory.try_complete_else_watch(Seen(10_000), ["a"])
+        for look in (lambda: clock.advance(1_000), purgatory.audit):
+            looked_at.clear()
+            look()
+            assert len(looked_at) == len(set(looked_at)) == 100
 
 
 def test_what_expires_with_its_condition_true_is_counted_apart(
