@@ -36,9 +36,11 @@ serve: setup
 # The whole suite on the compiled build (where there is a C compiler), then the tests of compiled
 # modules on the interpreted one. The second runs also if the first fails, but not after Ctrl-C.
 test: check
+	@$(BIN)/python -m tests.spark.jvm
 	@trap 'exit 130' INT; status=0; \
 	$(BIN)/python -m pytest -n auto || status=1; \
-	SOJOURN_PURE=1 $(BIN)/python -m pytest -n auto -m 'both_builds and not nightly' || status=1; \
+	SOJOURN_PURE=1 $(BIN)/python -m pytest -n auto -m 'both_builds and not nightly' \
+	    $$($(BIN)/python -m tests.builds) || status=1; \
 	exit $$status
 
 check: setup

@@ -1,8 +1,11 @@
 """Which tests run on both builds: those of compiled modules.
 
 `make test` runs everything on the compiled build, and these files on the interpreted one too. The
-other packages use the same sources on both builds. A test outside this list can ask for both with
-`pytest.mark.both_builds`.
+other packages use the same sources on both builds.
+
+    python -m tests.builds
+
+prints the files, so that the interpreted run need not import the others to pass over them.
 """
 
 from __future__ import annotations
@@ -100,6 +103,11 @@ def on_both_builds(path: Path) -> bool:
     return path.is_relative_to(TESTS) and name_of(path) in BOTH_BUILDS
 
 
+def files() -> list[str]:
+    """The files that run on both builds, as pytest takes them."""
+    return sorted(f"{TESTS.name}/{name}.py" for name in BOTH_BUILDS)
+
+
 def name_of(path: Path) -> str:
     """A file of tests as this list has it."""
     return path.relative_to(TESTS).with_suffix("").as_posix()
@@ -113,3 +121,7 @@ def compiled_modules() -> set[str]:
         for source in package.rglob("*.pxd")
         if source.with_suffix(".py").exists()
     }
+
+
+if __name__ == "__main__":
+    print(*files())

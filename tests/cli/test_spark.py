@@ -22,7 +22,7 @@ from sojourn.cli import main
 
 pytest.importorskip("pyspark", reason="this needs PySpark")
 
-from tests.spark.stream_driver import QUICK_JVM
+from tests.spark import jvm
 
 
 def answer(out: Path, part: str) -> list[dict[str, Any]]:
@@ -42,7 +42,7 @@ def test_json_lines_are_replayed_on_spark_as_here(
     assert main([*common, "--out", str(here)]) == 0
     expected = json.loads(capfd.readouterr().out)
     # The JVM is that of all tests in this process, if they come later.
-    quick = ["--conf", f"spark.driver.defaultJavaOptions={QUICK_JVM}"]
+    quick = ["--conf", f"spark.driver.defaultJavaOptions={jvm.quick_options()}"]
     assert main([*common, "--out", str(there), "--master", "local[2]", *quick]) == 0
     told = capfd.readouterr()
     output = json.loads(told.out)

@@ -41,11 +41,11 @@ def shared_session() -> SparkSession:
     """
     need_java()
     from sojourn.spark.session import local_session
-    from tests.spark.stream_driver import QUICK_JVM
+    from tests.spark import jvm
 
     return local_session(
         "local[2]",
         app_name="tests",
         driver_memory="1g",
-        settings={"spark.driver.defaultJavaOptions": QUICK_JVM},
+        settings={"spark.driver.defaultJavaOptions": jvm.quick_options()},
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from sojourn.spark import resolve
-from tests.spark import stream_driver
+from tests.spark import jvm, stream_driver
 
 
 def main(folder: Path) -> None:
@@ -25,7 +25,7 @@ def main(folder: Path) -> None:
         {
             "spark.driver.host": "127.0.0.1",
             "spark.executor.memory": "512m",
-            "spark.executor.defaultJavaOptions": stream_driver.QUICK_JVM,
+            "spark.executor.defaultJavaOptions": jvm.quick_options(),
         },
     )
     batch(spark, folder / "batch")

@@ -1,6 +1,6 @@
 """A driver of a stream, to be killed; it ends when all is read.
 
-    python -m tests.spark.stream_driver FOLDER
+    python -m tests.spark.stream_driver FOLDER [JAVA_OPTIONS]
 
 FOLDER/{operations,signals,cancels} are read a file a batch; FOLDER/out is written.
 """
@@ -13,13 +13,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from sojourn.spark import local_session, read_files, resolve_stream, stream_settings
-
-# A JVM that lives for a minute has no use for its best compiler, nor for several collectors.
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+from tests.spark import jvm
 
 
 def session(master: str, settings: dict[str, str]) -> SparkSession:
-    quick = {"spark.driver.defaultJavaOptions": QUICK_JVM}
+    quick = {"spark.driver.defaultJavaOptions": jvm.quick_options()}
     return local_session(
         master, driver_memory="1g", shuffle_partitions=2, settings=quick | settings
     )
@@ -41,6 +39,7 @@ def stream(spark: SparkSession, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    spark = session("local[2]", {})
+    options = {"spark.driver.defaultJavaOptions": sys.argv[2]} if sys.argv[2:] else {}
+    spark = session("local[2]", options)
     stream(spark, Path(sys.argv[1]))
     spark.stop()

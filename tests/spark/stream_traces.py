@@ -1,4 +1,4 @@
-"""A trace as it arrives: rows of all tables in batches, none later than the delay allows."""
+"""A trace in files: all at once, or as it arrives, no row later than the delay allows."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 
 TIMES = {"operations": "submitted_ms", "signals": "at_ms", "cancels": "at_ms"}
 FLUSH_MS = 10**12  # later than everything
+
+
+def write_batch(folder: Path, trace: Trace) -> None:
+    """Write each table as a Parquet file, and beside them when the rows end."""
+    folder.mkdir()
+    (folder / "until_ms").write_text(str(trace.until_ms))
+    for name, table in zip(TIMES, trace.tables(), strict=True):
+        pq.write_table(table, folder / f"{name}.parquet")
 
 
 def arrivals(trace: Trace, batches: int, delay_ms: int, seed: int = 0) -> list[dict[str, pa.Table]]:

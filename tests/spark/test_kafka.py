@@ -18,8 +18,8 @@ import pytest
 from tests.checkout import ROOT
 from tests.rows.traces import random_trace
 from tests.seeds import seed
+from tests.spark import jvm
 from tests.spark.driver_process import Driver
-from tests.spark.stream_driver import QUICK_JVM
 from tests.spark.stream_traces import arrivals
 from tests.test_one_answer import answer_of_tables, differs
 
@@ -120,7 +120,7 @@ class Stream:
             *("--checkpoint", str(folder / "checkpoint"), "--delay", f"{DELAY_MS}ms"),
             *("--idle", "event", "--shards", "3", "--trigger", "0 seconds"),
             *("--master", "local[2]", "--conf", f"spark.jars={','.join(jars)}"),
-            *("--conf", f"spark.driver.defaultJavaOptions={QUICK_JVM}"),
+            *("--conf", f"spark.driver.defaultJavaOptions={jvm.quick_options()}"),
         ]
         self.driver = self.start()
 

@@ -10,13 +10,11 @@ import pytest
 
 from sojourn import replay
 from tests.rows.traces import Trace, random_trace
-from tests.spark.stream_traces import arrivals, write_arrivals
+from tests.spark.stream_traces import arrivals, write_arrivals, write_batch
 from tests.spark.test_stream_kill import compare
 
 if TYPE_CHECKING:
     from tests.spark.spark_cluster import SparkCluster
-
-TABLES = ("operations", "signals", "cancels")
 
 
 class Done(NamedTuple):
@@ -33,10 +31,7 @@ def done(spark_cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) 
     """A batch and a stream, run by one driver: it is the JVMs that take long to start."""
     folder = tmp_path_factory.mktemp("jobs")
     batch = random_trace(7, 5000, extremes=False, ties_by_arrival=False, until=True)
-    (folder / "batch").mkdir()
-    (folder / "batch" / "until_ms").write_text(str(batch.until_ms))
-    for name, table in zip(TABLES, batch.tables(), strict=True):
-        pq.write_table(table, folder / "batch" / f"{name}.parquet")
+    write_batch(folder / "batch", batch)
     stream = random_trace(11, 2000, extremes=False, ties_by_arrival=False, until=False)
     write_arrivals(folder / "stream", arrivals(stream, 3, 190))
     return Done(
