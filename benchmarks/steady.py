@@ -1,4 +1,4 @@
-"""Two hundred micro-batches with steady live state: does a batch take longer, the checkpoint grow?
+"""Many micro-batches with steady live state: does a batch take longer, the checkpoint grow?
 
 As many operations come as end, each with a fresh id, and with a fresh key beside one of a few that
 are used all the time. Compared are the second quarter of the batches, when the JVM has warmed up
@@ -6,6 +6,8 @@ and as much waits as ever will, and the last one. The checkpoint is measured as 
 disk, and the workers' memory as the system counts it, both at their largest within the quarter.
 Apart from the rest of the checkpoint is `sources`, Spark's own list of the files it has read: it
 has a line for each file, for as long as the query lives, and old copies stay for ten minutes.
+
+Batches follow one another at once, or `every` so often, for a run of half an hour and more.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def measure(name: str, params: dict[str, Any]) -> Row:
     spark = sp.local_session(
         "local[2]",
         shuffle_partitions=2,
-        settings={"spark.sql.streaming.numRecentProgressUpdates": "1000"},
+        settings={"spark.sql.streaming.numRecentProgressUpdates": str(params["batches"] + 10)},
     )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as root:
         folder, checkpoint = Path(root, "in"), Path(root, "checkpoint")
@@ -52,7 +54,8 @@ def measure(name: str, params: dict[str, Any]) -> Row:
             *frames, delay_ms=_SPAN_MS, idle="event", remember_ms=_STAYS * _SPAN_MS
         )
         writer = out.rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-        query = writer.trigger(availableNow=True).start()
+        trigger = {"processingTime": params["every"]} if "every" in params else {"availableNow": True}
+        query = writer.trigger(**trigger).start()
         sizes: list[tuple[int, int]] = []  # the batch that was last done, bytes
         logs: list[tuple[int, int]] = []
         workers: list[tuple[int, int]] = []
@@ -62,6 +65,8 @@ def measure(name: str, params: dict[str, Any]) -> Row:
                 sizes.append((query.lastProgress.batchId, _bytes(checkpoint) - log_bytes))
                 logs.append((query.lastProgress.batchId, log_bytes))
                 workers.append((query.lastProgress.batchId, _workers_bytes()))
+                if query.lastProgress.batchId >= params["batches"]:
+                    query.stop()
         took = [
             (batch.batchId, batch.durationMs["triggerExecution"])
             for batch in query.recentProgress
