@@ -9,6 +9,7 @@ import pytest
 
 from sojourn import DelayedOperation, ManualClock, Purgatory, Timer
 from sojourn.core.histogram import Histogram
+from sojourn.core.residents import PurgatoryMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,6 +59,8 @@ def test_a_new_purgatory_has_counted_nothing(purgatory: Purgatory) -> None:
         assert histogram.percentile_ms(50) == 0.0
         assert sum(histogram.counts) == 0
         assert "0 durations" in repr(histogram)
+    counted_no_more = PurgatoryMetrics(0, 0, 0, 0, 0, 0, metrics.lateness, metrics.waiting)
+    assert metrics == counted_no_more  # refused, missed signals and so on
 
 
 def test_every_way_out_has_its_total(manual_clock: ManualClock, purgatory: Purgatory) -> None:
