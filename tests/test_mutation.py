@@ -215,6 +215,14 @@ def test_a_sample_is_the_same_for_the_same_seed(toy: Toy) -> None:
     assert len(toy.lines()) == 3
 
 
+def test_mutants_may_be_chosen_by_a_part_of_their_name(toy: Toy) -> None:
+    toy.run("--match=clamped: return")
+    assert set(toy.outcomes()) == {
+        "clamped: return most → return None",
+        "clamped: return max(value, LEAST) → return None",
+    }
+
+
 def changes(source: str) -> set[str]:
     return {mutant.change for mutant in mutants_of("m", source)}
 

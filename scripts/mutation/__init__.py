@@ -1,6 +1,6 @@
 """`make mutants`: change the sources in small ways, one at a time, and see whether a test fails.
 
-    python -m scripts.mutation [MODULE]… [--sample N --seed S] [--jobs N] [--again]
+    python -m scripts.mutation [MODULE]… [--match TEXT] [--sample N --seed S] [--jobs N] [--again]
 
 A change that no test notices, a survivor, is a gap in the tests, or makes no difference to anybody;
 then `explained.toml` says why. `modules.toml` says what is changed and which tests judge it.

@@ -60,6 +60,7 @@ def main() -> int:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="mutation", description="Change sources, run tests.")
     parser.add_argument("module", nargs="*", help="module names, or how they end; all if none")
+    parser.add_argument("--match", default="", help="only mutants whose name has this text in it")
     parser.add_argument("--sample", type=int, help="so many mutants of each module, at random")
     parser.add_argument("--seed", type=int, default=1, help="of the sample and of random tests")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -88,7 +89,7 @@ def _chosen(listed: list[Subject], names: list[str]) -> list[Subject]:
 
 
 def _sample(subject: Subject, options: argparse.Namespace) -> list[Mutant]:
-    mutants = list(subject.mutants)
+    mutants = [mutant for mutant in subject.mutants if options.match in mutant.name]
     if options.sample is None or options.sample >= len(mutants):
         return mutants
     print(f"{subject.name}: {options.sample} of {len(mutants)} mutants, seed {options.seed}")
