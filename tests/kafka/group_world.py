@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
+from uuid import UUID, uuid4
 
 from sojourn import ManualClock, Purgatory, Timer
 from sojourn.kafka.groups.config import GroupConfig
+from sojourn.kafka.groups.consumer.config import ConsumerGroupConfig
 from sojourn.kafka.groups.coordinator import GroupCoordinator
 from sojourn.kafka.groups.group import Group
 from sojourn.kafka.groups.messages import Join, JoinAnswer, Sync, SyncAnswer
 from sojourn.kafka.groups.offsets import Offsets
 from sojourn.kafka.groups.store import GroupStore
+from sojourn.kafka.topic import Topic
 from sojourn.kafka.wire import ErrorCode
 
 SESSION_MS = 10_000
@@ -32,15 +36,42 @@ class Answers(list[Any]):
         return error
 
 
+class KnownTopics:
+    """Topics without a cluster: names, ids and numbers of partitions."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Topic] = {}
+
+    def put(self, name: str, partitions: int) -> Topic:
+        """Create the topic, or add partitions to it."""
+        topic = self._by_name.setdefault(name, Topic(name, uuid4(), cast(Any, None)))
+        topic.partitions = [cast(Any, None)] * partitions
+        return topic
+
+    def delete(self, name: str) -> None:
+        del self._by_name[name]
+
+    def topic(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def topic_by_id(self, topic_id: UUID) -> Topic | None:
+        return next((one for one in self.topics() if one.id == topic_id), None)
+
+    def topics(self) -> Iterator[Topic]:
+        return iter(list(self._by_name.values()))
+
+
 class World:
     """One cluster's groups: a coordinator or several, sharing clock, purgatories and store."""
 
-    def __init__(self, **config: int) -> None:
+    def __init__(self, *, consumers: ConsumerGroupConfig | None = None, **config: int) -> None:
         self.clock = ManualClock()
         self.timer = Timer(self.clock)
         self.rebalances = Purgatory("rebalance", self.timer)
         self.heartbeats = Purgatory("heartbeat", self.timer)
         self.config = GroupConfig(**config)
+        self.consumer_config = ConsumerGroupConfig() if consumers is None else consumers
+        self.topics = KnownTopics()
         self.store = GroupStore()
         self.owner: int = 0
         self.coordinators: list[GroupCoordinator] = []
@@ -54,9 +85,12 @@ class World:
             self.rebalances,
             self.heartbeats,
             lambda group_id: self.owner == number,
+            topics=self.topics,
             config=self.config,
+            consumer_config=self.consumer_config,
             store=self.store,
             agenda=self.coordinators[0].agenda if self.coordinators else None,
+            now_ms=lambda: self.clock.now_ns() // 1_000_000,
         )
         self.coordinators.append(coordinator)
         return coordinator
@@ -65,7 +99,9 @@ class World:
         self.clock.advance(ms)
 
     def group(self, group_id: str = "g") -> Group:
-        return self.coordinator.groups[group_id]
+        group = self.coordinator.groups[group_id]
+        assert isinstance(group, Group)
+        return group
 
     @property
     def waiting(self) -> tuple[int, int]:

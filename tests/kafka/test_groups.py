@@ -618,7 +618,7 @@ def test_a_consumer_on_its_own_commits_to_a_group_without_members(world: World) 
     assert commit(world, alone, 5) is ErrorCode.unknown_member_id
     absent = Person(world, "c", group="h")
     absent.generation = 1
-    assert commit(world, absent, 5) is ErrorCode.illegal_generation
+    assert commit(world, absent, 5) is ErrorCode.group_id_not_found
 
 
 def test_a_commit_is_a_sign_of_life(world: World) -> None:

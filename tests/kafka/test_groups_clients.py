@@ -16,7 +16,7 @@ pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kaf
 
 from sojourn import SystemClock
 from sojourn.kafka import Cluster
-from sojourn.kafka.groups import State
+from sojourn.kafka.groups import Group, State
 from sojourn.kafka.wire import ErrorCode
 from tests.kafka.client_libraries import KAFKA_PYTHON_WARNS
 from tests.kafka.members import CLIENTS, AioKafka, Confluent, KafkaPython, Member, need, until
@@ -64,6 +64,12 @@ def join(cluster: Cluster) -> Iterator[Join]:
         member.close()
     members.clear()
     gc.collect()
+
+
+def classic(cluster: Cluster) -> Group:
+    group = cluster.groups["g"]
+    assert isinstance(group, Group)
+    return group
 
 
 def share(*members: Member) -> None:
@@ -284,7 +290,7 @@ def test_a_join_waits_for_a_member_until_its_time_to_rejoin_is_up(
     lost = synced(raw, rebalance_ms=200_000)
     member = join(kind)
     until(lambda: rebalance.watched, "the join to wait")
-    assert cluster.groups["g"].awaiting_join == 1
+    assert classic(cluster).awaiting_join == 1
     expired = rebalance.metrics().expired
     cluster.clock.advance(199_999)
     assert rebalance.watched == 1
@@ -322,7 +328,7 @@ def test_a_sync_waits_for_the_leader_until_its_time_is_up(
     member = join(kind)
     until(lambda: rebalance.watched, "the join to wait")
     assert len(leader.join().members) == 2
-    group = cluster.groups["g"]
+    group = classic(cluster)
     until(lambda: any(one.sync_reply for one in group.members.values()), "the sync to wait")
     assert rebalance.watched == 1
     expired = rebalance.metrics().expired

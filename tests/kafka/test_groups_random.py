@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
-from sojourn.kafka.groups.group import State
+from sojourn.kafka.groups.group import Group, State
 from sojourn.kafka.groups.store import CommittedOffset
 from sojourn.kafka.wire import ErrorCode
 from tests.kafka.group_world import Answers, Person, World
@@ -78,6 +78,7 @@ class Crowd:
         if group is None:
             assert world.waiting == (0, 0)
             return
+        assert isinstance(group, Group)
         members = group.members.values()
         assert (group.leader is None) == (not group.members)
         assert group.leader is None or group.leader in group.members

@@ -190,9 +190,9 @@ def test_offsets_of_a_transaction_count_from_its_commit(
             assert store.offsets("g")["t", 0].offset == 5
 
 
-def test_a_consumer_of_the_newer_protocol_is_told_at_once() -> None:
+def test_where_the_consumer_protocol_is_off_a_consumer_is_told_at_once() -> None:
     confluent = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
-    with Cluster() as cluster:
+    with Cluster(config={"group.coordinator.rebalance.protocols": "classic"}) as cluster:
         cluster.create_topic("t")
         settings: dict[str, Any] = {"group.id": "g", "group.protocol": "consumer"}
         consumer = confluent.Consumer(quiet(cluster.bootstrap_servers, **settings))

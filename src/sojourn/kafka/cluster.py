@@ -127,11 +127,12 @@ class Cluster:
                 )
                 self.brokers.append(broker)
                 self._by_id[broker_id] = broker
+            for broker in self.brokers:
+                broker.register(dict(handlers(broker)))
         except BaseException:
             self.close()
             raise
         for broker in self.brokers:
-            broker.register(dict(handlers(broker)))
             self.start_broker(broker.id)
         start_housekeeping(self, lambda: self._is_closed)
 

@@ -18,6 +18,8 @@ import time
 from typing import Any
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+# The id that a coordinator gives a member of the consumer protocol.
+_MEMBER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _HOUR_MS = 3_600_000
 _MESSAGES = ("error_message", "batch_index_error_message")
 _PLACES = {"host": "host", "port": "port", "log_dir": "dir"}
@@ -86,6 +88,8 @@ class Normal:
             return self._id("producer", value)
         if name == "session_id" and value > 0:
             return self._id("session", value)
+        if name == "member_id" and _MEMBER_ID.fullmatch(value or ""):
+            return self._id("member", value)
         if isinstance(value, str):
             for text, instead in self._places.items():
                 value = value.replace(text, instead)

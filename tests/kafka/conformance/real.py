@@ -23,7 +23,7 @@ from tests.kafka.conformance.exchange import Exchange
 BUILD = ROOT / "build" / "kafka"
 _JAVA = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _CLUSTER_ID = "c29qb3Vybi1rYWZrYS0wMQ"
-_READY_S = 120.0
+_READY_S = 900.0
 _CONTROLLER = 100
 
 #: Who can log in to brokers with `sasl.enabled.mechanisms`.

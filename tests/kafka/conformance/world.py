@@ -131,6 +131,11 @@ class World(ABC):
         exchange.send_raw(frame)
         self.note(step, exchange.receive())
 
+    def number(self, *ids: str) -> None:
+        """Number these ids now: where an answer brings several, their order says nothing."""
+        for one in ids:
+            self._normal(one)
+
     def note(self, step: str, answer: Any) -> None:
         """Note what came back, or what came of several requests with random answers."""
         assert step not in self._steps, f"{self.scenario}: {step} twice"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sojourn.kafka.broker import Broker
     from sojourn.kafka.control.router import Router
     from sojourn.kafka.faults import Fault
-    from sojourn.kafka.groups.group import Group
+    from sojourn.kafka.groups import AnyGroup
     from sojourn.kafka.partition import Partition
     from sojourn.kafka.topic import Topic
 
@@ -120,7 +120,7 @@ class Call:
             "GET /faults lists them",
         )
 
-    def group(self) -> Group:
+    def group(self) -> AnyGroup:
         group = self.cluster.groups.get(self.path["group"])
         if group is None:
             raise ControlError(404, "no_such_group", f"there is no group {self.path['group']!r}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sojourn.core.purgatory import Purgatory
     from sojourn.kafka.broker import Broker
     from sojourn.kafka.faults import Fault
-    from sojourn.kafka.groups.group import Group
+    from sojourn.kafka.groups import AnyGroup
     from sojourn.kafka.security.security import Security
     from sojourn.kafka.topic import Topic
 
@@ -286,7 +286,7 @@ def group(call: Call) -> Any:
         }
 
 
-def _group(group: Group) -> dict[str, Any]:
+def _group(group: AnyGroup) -> dict[str, Any]:
     return {
         "id": group.group_id,
         "state": group.state.value,

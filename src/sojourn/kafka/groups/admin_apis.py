@@ -1,20 +1,25 @@
-"""DescribeGroups, ListGroups and DeleteGroups; and refusals of the newer group protocol."""
+"""DescribeGroups, ListGroups and DeleteGroups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sojourn.kafka.groups.any_group import AnyGroup, State
 from sojourn.kafka.groups.coordinator import GroupCoordinator
-from sojourn.kafka.groups.group import Group, State
 from sojourn.kafka.wire import ErrorCode, Fields
 
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Context, Handler, Reply
 
 _NOT_ASKED = -(2**31)
-_CLASSIC_ONLY = "this cluster has groups of the classic protocol only: use group.protocol=classic"
 _ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8  # read, delete, describe
+
+
+def authorized_operations(request: Any) -> int:
+    """What a client may do with a group, which is everything; if it asks."""
+    is_asked = getattr(request, "include_authorized_operations", False)
+    return _ALL_OPERATIONS if is_asked else _NOT_ASKED
 
 
 class GroupAdminApis:
@@ -28,20 +33,15 @@ class GroupAdminApis:
             "describe_groups": self.describe_groups,
             "list_groups": self.list_groups,
             "delete_groups": self.delete_groups,
-            "consumer_group_heartbeat": self.consumer_group_heartbeat,
-            "consumer_group_describe": self.consumer_group_describe,
         }
 
     def describe_groups(self, request: Any, reply: Reply, context: Context) -> None:
         """Answer the state and the members of each group."""
-        with_operations = getattr(request, "include_authorized_operations", False)
+        operations = authorized_operations(request)
         reply(
             {
                 "groups": [
-                    {
-                        "authorized_operations": _ALL_OPERATIONS if with_operations else _NOT_ASKED,
-                        **self._described(group_id),
-                    }
+                    {"authorized_operations": operations, **self._described(group_id)}
                     for group_id in request.groups
                 ]
             }
@@ -49,7 +49,7 @@ class GroupAdminApis:
 
     def _described(self, group_id: str) -> Fields:
         error = self._coordinator.group_error(group_id, may_be_empty=True)
-        group = self._coordinator.groups.get(group_id)
+        group = self._coordinator.classic_group(group_id)
         if error is not None or group is None:
             return {
                 "error_code": error or ErrorCode.none,
@@ -84,9 +84,9 @@ class GroupAdminApis:
         states = {state.lower() for state in getattr(request, "states_filter", ())}
         types = {kind.lower() for kind in getattr(request, "types_filter", ())}
 
-        def is_wanted(group: Group) -> bool:
+        def is_wanted(group: AnyGroup) -> bool:
             return (not states or group.state.value.lower() in states) and (
-                not types or "classic" in types
+                not types or group.kind in types
             )
 
         reply(
@@ -97,7 +97,7 @@ class GroupAdminApis:
                         "group_id": group.group_id,
                         "protocol_type": group.protocol_type or "",
                         "group_state": group.state.value,
-                        "group_type": "classic",
+                        "group_type": group.kind,
                     }
                     for group in self._coordinator.groups.values()
                     if is_wanted(group)
@@ -112,37 +112,6 @@ class GroupAdminApis:
                 "results": [
                     {"group_id": group_id, "error_code": self._coordinator.delete(group_id)}
                     for group_id in request.groups_names
-                ]
-            }
-        )
-
-    # Groups of the newer protocol (KIP-848) are not supported.
-
-    def consumer_group_heartbeat(self, request: Any, reply: Reply, context: Context) -> None:
-        """Refuse a member, like a Kafka that is set to the classic protocol only."""
-        reply(
-            {
-                "error_code": ErrorCode.unsupported_version,
-                "error_message": _CLASSIC_ONLY,
-                "member_epoch": 0,
-            }
-        )
-
-    def consumer_group_describe(self, request: Any, reply: Reply, context: Context) -> None:
-        """Refuse each group."""
-        reply(
-            {
-                "groups": [
-                    {
-                        "group_id": group_id,
-                        "error_code": ErrorCode.unsupported_version,
-                        "error_message": _CLASSIC_ONLY,
-                        "group_state": "",
-                        "group_epoch": 0,
-                        "assignment_epoch": 0,
-                        "assignor_name": "",
-                    }
-                    for group_id in request.group_ids
                 ]
             }
         )

@@ -10,7 +10,10 @@ A member joins with these requests of the classic protocol:
     heartbeat, ...   -> each one starts its session anew (heartbeats.py)
                      -> REBALANCE_IN_PROGRESS: join again
 
+Members of the consumer protocol (consumer/) send heartbeats only, and the coordinator assigns.
+
 A group lives here from its first member until it is deleted, expires, or moves to another broker.
+One name stands for one group, classic or consumer; while it is empty it can become the other kind.
 """
 
 from __future__ import annotations
@@ -20,10 +23,14 @@ from functools import partial
 
 from sojourn.core.purgatory import Purgatory
 from sojourn.kafka.agenda import Agenda
+from sojourn.kafka.groups.any_group import AnyGroup, AnyMember, State
 from sojourn.kafka.groups.config import GroupConfig
-from sojourn.kafka.groups.group import Group, State
+from sojourn.kafka.groups.consumer.config import ConsumerGroupConfig
+from sojourn.kafka.groups.consumer.coordinator import ConsumerCoordinator, Topics
+from sojourn.kafka.groups.consumer.group import ConsumerGroup
+from sojourn.kafka.groups.consumer.member import ConsumerMember
+from sojourn.kafka.groups.group import Group
 from sojourn.kafka.groups.heartbeats import Heartbeats
-from sojourn.kafka.groups.member import Member
 from sojourn.kafka.groups.messages import (
     UNKNOWN_MEMBER,
     Join,
@@ -47,7 +54,9 @@ class GroupCoordinator:
         heartbeats: Purgatory,
         is_mine: Callable[[str], bool] = lambda group_id: True,
         *,
+        topics: Topics,
         config: GroupConfig | None = None,
+        consumer_config: ConsumerGroupConfig | None = None,
         store: GroupStore | None = None,
         agenda: Agenda | None = None,
         now_ms: Callable[[], int] = lambda: 0,
@@ -56,9 +65,15 @@ class GroupCoordinator:
         self.store = GroupStore() if store is None else store
         self.agenda = Agenda() if agenda is None else agenda
         self.now_ms = now_ms
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, AnyGroup] = {}
         self.heartbeats = Heartbeats(heartbeats, self)
         self._rebalancer = Rebalancer(rebalances, self)
+        self.consumers = ConsumerCoordinator(
+            self,
+            rebalances,
+            topics,
+            ConsumerGroupConfig() if consumer_config is None else consumer_config,
+        )
         self._is_mine = is_mine
 
     # Members.
@@ -67,7 +82,9 @@ class GroupCoordinator:
         """Take the member into the next generation; the reply comes when that begins."""
         with self.agenda:
             error = self.group_error(join.group_id) or self._session_error(join)
-            group = self.groups.get(join.group_id)
+            if error is None:
+                error = self._kind_error(join)
+            group = self.classic_group(join.group_id)
             if error is None and group is None and join.member_id != UNKNOWN_MEMBER:
                 error = ErrorCode.unknown_member_id
             if error is not None:
@@ -84,11 +101,22 @@ class GroupCoordinator:
             None if least <= join.session_timeout_ms <= most else ErrorCode.invalid_session_timeout
         )
 
+    def _kind_error(self, join: Join) -> ErrorCode | None:
+        """Consumers and classic members are not in one group; an empty group changes its kind."""
+        group = self.consumers.group(join.group_id)
+        if group is None:
+            return None
+        if group.members or not join.protocols:
+            return ErrorCode.inconsistent_group_protocol
+        self._remove_group(group, ErrorCode.unknown_member_id)
+        self.store.consumer_groups.pop(join.group_id, None)
+        return None
+
     def sync(self, sync: Sync, reply: SyncReply) -> None:
         """Send the member its assignment, when the leader has brought it."""
         with self.agenda:
             error = self.group_error(sync.group_id)
-            group = self.groups.get(sync.group_id)
+            group = self.classic_group(sync.group_id)
             if error is not None or group is None:
                 answer = SyncAnswer(error or ErrorCode.unknown_member_id)
                 self.agenda.defer(partial(reply, answer))
@@ -103,7 +131,7 @@ class GroupCoordinator:
             error = self.group_error(group_id)
             if error is not None:
                 return error
-            group = self.groups.get(group_id)
+            group = self.classic_group(group_id)
             if group is None or group.state is State.EMPTY:
                 return ErrorCode.unknown_member_id
             error = group.member_error(member_id, instance_id)
@@ -116,9 +144,12 @@ class GroupCoordinator:
                 return ErrorCode.rebalance_in_progress
             return ErrorCode.none
 
-    def on_expire_heartbeat(self, group: Group, member: Member) -> None:
+    def on_expire_heartbeat(self, group: AnyGroup, member: AnyMember) -> None:
         """Remove a member that was not heard of for a whole session."""
-        self._rebalancer.remove_member_and_rebalance(group, member.member_id)
+        if isinstance(group, ConsumerGroup) and isinstance(member, ConsumerMember):
+            self.consumers.remove_member(group, member)
+        elif isinstance(group, Group):
+            self._rebalancer.remove_member_and_rebalance(group, member.member_id)
 
     def remove_pending_member(self, group: Group, member_id: str) -> None:
         """Remove an id that was given out and not joined with."""
@@ -136,9 +167,11 @@ class GroupCoordinator:
             if error is not None:
                 return error, []
             group = self.groups.get(group_id)
-            if group is None:
+            if isinstance(group, ConsumerGroup):
+                return ErrorCode.none, [self.consumers.expel(group, *one) for one in members]
+            if not isinstance(group, Group):
                 return ErrorCode.none, [ErrorCode.unknown_member_id for _ in members]
-            return ErrorCode.none, [self._leave(group, *member) for member in members]
+            return ErrorCode.none, [self._leave(group, *one) for one in members]
 
     def _leave(self, group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
         if member_id == UNKNOWN_MEMBER and instance_id is not None:
@@ -152,6 +185,16 @@ class GroupCoordinator:
         return error or ErrorCode.none
 
     # Groups.
+
+    def classic_group(self, group_id: str) -> Group | None:
+        """The group of this id, if it is a classic one."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, Group) else None
+
+    def remove_classic_group(self, group_id: str) -> None:
+        """Remove an empty group, but not its offsets: a consumer group takes its place."""
+        self._remove_group(self.groups[group_id], ErrorCode.unknown_member_id)
+        self.store.groups.pop(group_id, None)
 
     def group_error(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode | None:
         """Why this broker cannot serve the group; None if it can."""
@@ -184,15 +227,13 @@ class GroupCoordinator:
             before_ms = self.now_ms() - keep_ms
             for group in list(self.groups.values()):
                 self._expire_offsets(group, before_ms)
-                if (
-                    group.state is State.EMPTY
-                    and not group.pending_members
-                    and self.store.is_empty(group.group_id)
-                ):
+                is_joining = isinstance(group, Group) and group.pending_members
+                is_unused = group.state is State.EMPTY and self.store.is_empty(group.group_id)
+                if is_unused and not is_joining:
                     self._remove_group(group, ErrorCode.unknown_member_id)
                     self.store.remove_group(group.group_id)
 
-    def _expire_offsets(self, group: Group, before_ms: int) -> None:
+    def _expire_offsets(self, group: AnyGroup, before_ms: int) -> None:
         is_empty = group.state is State.EMPTY
         for (topic, partition), committed in list(self.store.offsets(group.group_id).items()):
             since_ms = committed.committed_ms
@@ -219,6 +260,11 @@ class GroupCoordinator:
                     self._load(group_id)
 
     def _load(self, group_id: str) -> None:
+        consumer_group = self.store.consumer_groups.get(group_id)
+        if consumer_group is not None:
+            self.groups[group_id] = consumer_group
+            self.consumers.load(consumer_group)
+            return
         stored = self.store.groups.get(group_id)
         group = Group(group_id) if stored is None else Group.restored(stored)
         self.groups[group_id] = group
@@ -237,9 +283,15 @@ class GroupCoordinator:
         ):
             self._remove_group(group, ErrorCode.unknown_member_id)
 
-    def _remove_group(self, group: Group, error: ErrorCode) -> None:
+    def _remove_group(self, group: AnyGroup, error: ErrorCode) -> None:
         """Remove the group from this broker; whatever waits of it is answered with the error."""
         del self.groups[group.group_id]
+        if isinstance(group, ConsumerGroup):
+            self.consumers.unload(group)
+        elif isinstance(group, Group):
+            self._remove_classic(group, error)
+
+    def _remove_classic(self, group: Group, error: ErrorCode) -> None:
         group.move_to(State.DEAD)
         for member_id in group.pending_members:
             self.heartbeats.check(group, member_id)

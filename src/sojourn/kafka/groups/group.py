@@ -18,28 +18,17 @@ Callers hold the agenda.
 
 from __future__ import annotations
 
-import enum
 import uuid
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from sojourn.kafka.groups.any_group import State as State
 from sojourn.kafka.groups.member import Member
 from sojourn.kafka.groups.messages import JoinAnswer, MemberMetadata, SyncAnswer
 from sojourn.kafka.groups.store import StoredGroup
 from sojourn.kafka.groups.subscription import subscribed_topics
 from sojourn.kafka.wire import ErrorCode
-
-
-class State(enum.Enum):
-    """A group's state; the values are what Kafka's tools show."""
-
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
-
 
 _STATES_BEFORE = {
     State.EMPTY: {State.PREPARING_REBALANCE},
@@ -68,10 +57,15 @@ class Group:
     pending_members: set[str] = field(default_factory=set)
     #: Members of this generation that have not asked for their assignment.
     pending_syncs: set[str] = field(default_factory=set)
-    #: When its last member left, on the cluster's clock; None if it has members, or never had.
     empty_since_ms: int | None = None
     #: The topics its consumers read; None if they are not known.
     topics: frozenset[str] | None = None
+
+    kind = "classic"
+
+    @property
+    def is_dead(self) -> bool:
+        return self.state is State.DEAD
 
     def move_to(self, state: State) -> None:
         """Change the state; an error if the drawing above has no such step."""
@@ -240,7 +234,6 @@ class Group:
         return frozenset(topics)
 
     def reads(self, topic: str) -> bool:
-        """Whether a member reads the topic, or might."""
         return self.topics is None or topic in self.topics
 
     # Storing and loading.

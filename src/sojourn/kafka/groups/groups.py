@@ -7,9 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sojourn.kafka.groups.admin_apis import GroupAdminApis
+from sojourn.kafka.groups.any_group import AnyGroup
 from sojourn.kafka.groups.config import GroupConfig
+from sojourn.kafka.groups.consumer.config import ConsumerGroupConfig
+from sojourn.kafka.groups.consumer_apis import ConsumerApis
 from sojourn.kafka.groups.coordinator import GroupCoordinator
-from sojourn.kafka.groups.group import Group
 from sojourn.kafka.groups.member_apis import MemberApis
 from sojourn.kafka.groups.offset_apis import OffsetApis
 from sojourn.kafka.groups.store import GroupStore
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from sojourn.kafka.cluster import Cluster
 
 
-class Groups(Mapping[str, Group]):
+class Groups(Mapping[str, AnyGroup]):
     """All groups of a cluster by their id, each on the broker that coordinates it."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -33,7 +35,9 @@ class Groups(Mapping[str, Group]):
             self._cluster.purgatories.rebalance,
             self._cluster.purgatories.heartbeat,
             partial(self._is_at, broker),
+            topics=broker.metadata_cache,
             config=GroupConfig.of(broker.settings.number),
+            consumer_config=ConsumerGroupConfig.of(broker.settings.number, broker.settings.text),
             store=self.store,
             agenda=self._cluster.agenda,
             now_ms=self._cluster.now_ms,
@@ -42,6 +46,7 @@ class Groups(Mapping[str, Group]):
             **MemberApis(coordinator).handlers(),
             **OffsetApis(coordinator).handlers(),
             **GroupAdminApis(coordinator).handlers(),
+            **ConsumerApis(coordinator).handlers(),
         }
 
     def move_coordinators(self) -> None:
@@ -66,7 +71,7 @@ class Groups(Mapping[str, Group]):
     def _is_at(self, broker: Broker, group_id: str) -> bool:
         return broker.is_alive and self._cluster.coordinator(group_id) is broker
 
-    def __getitem__(self, group_id: str) -> Group:
+    def __getitem__(self, group_id: str) -> AnyGroup:
         for coordinator in self._coordinators.values():
             if group_id in coordinator.groups:
                 return coordinator.groups[group_id]

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from sojourn.core.purgatory import Purgatory
 from sojourn.kafka.delayed import DelayedRequest
-from sojourn.kafka.groups.group import Group, State
-from sojourn.kafka.groups.member import Member
+from sojourn.kafka.groups.any_group import AnyGroup, AnyMember
+from sojourn.kafka.groups.group import Group
 
 if TYPE_CHECKING:
     from sojourn.kafka.groups.coordinator import GroupCoordinator
@@ -29,7 +29,9 @@ class Heartbeats:
         self._purgatory = purgatory
         self._coordinator = coordinator
 
-    def expect_next(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:
+    def expect_next(
+        self, group: AnyGroup, member: AnyMember, timeout_ms: int | None = None
+    ) -> None:
         """Start the member's session anew: it was just heard of."""
         timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         expected = DelayedHeartbeat(self._coordinator, group, member, timeout_ms)
@@ -45,7 +47,7 @@ class Heartbeats:
             [(group.group_id, member_id)],
         )
 
-    def check(self, group: Group, member_id: str) -> None:
+    def check(self, group: AnyGroup, member_id: str) -> None:
         """Complete what waits for the member and need not wait any more."""
         self._purgatory.check_and_complete((group.group_id, member_id))
 
@@ -54,7 +56,7 @@ class DelayedHeartbeat(DelayedRequest):
     """The next heartbeat of a member."""
 
     def __init__(
-        self, coordinator: GroupCoordinator, group: Group, member: Member, timeout_ms: int
+        self, coordinator: GroupCoordinator, group: AnyGroup, member: AnyMember, timeout_ms: int
     ) -> None:
         super().__init__(timeout_ms, coordinator.agenda)
         self.coordinator = coordinator
@@ -76,7 +78,7 @@ class DelayedHeartbeat(DelayedRequest):
         return (
             member.heartbeat is not self  # A
             or member.awaits_answer  # B
-            or self.group.state is State.DEAD  # C
+            or self.group.is_dead  # C
             or self.group.members.get(member.member_id) is not member
         )
 
@@ -103,5 +105,5 @@ class PendingMember(DelayedRequest):
     def is_over(self) -> bool:
         """Whether the id is used or removed, or its group gone."""
         return (  # E
-            self.group.state is State.DEAD or self.member_id not in self.group.pending_members
+            self.group.is_dead or self.member_id not in self.group.pending_members
         )

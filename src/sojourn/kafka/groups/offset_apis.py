@@ -17,6 +17,7 @@ from sojourn.kafka.wire import ErrorCode, Fields
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Context, Handler, Reply
 
+_EPOCHS_SINCE = 9  # from this version on consumers know STALE_MEMBER_EPOCH
 _ABORTABLE_SINCE = 4  # from this version on producers know TRANSACTION_ABORTABLE
 
 
@@ -43,6 +44,7 @@ class OffsetApis:
             request.member_id,
             getattr(request, "group_instance_id", None),
             _commits(asked, context),
+            knows_epochs=context.api_version >= _EPOCHS_SINCE,
         )
         reply({"topics": _per_topic(asked, answers)})
 
@@ -84,7 +86,9 @@ class OffsetApis:
             reply(fetched)
 
     def _fetched(self, asked: Any, require_stable: bool, context: Context) -> Fields:
-        error, committed = self._offsets.fetch(asked.group_id)
+        error, committed = self._offsets.fetch(
+            asked.group_id, getattr(asked, "member_id", None), getattr(asked, "member_epoch", -1)
+        )
         if asked.topics is None:
             wanted: dict[str, Iterable[int]] = {}
             for topic, partition in committed:

@@ -15,9 +15,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from sojourn.kafka.groups.member import Member
 from sojourn.kafka.topic import TopicPartition
+
+if TYPE_CHECKING:
+    from sojourn.kafka.groups.consumer.group import ConsumerGroup
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class GroupStore:
 
     def __init__(self) -> None:
         self.groups: dict[str, StoredGroup] = {}
+        #: Every step of a consumer group is stored, so these are the groups themselves.
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
         self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         # By group, then by producer.
         self._pending: dict[str, dict[int, dict[TopicPartition, _PendingOffset]]] = {}
@@ -135,9 +141,10 @@ class GroupStore:
     def remove_group(self, group_id: str) -> None:
         """Remove the group with all its offsets."""
         self.groups.pop(group_id, None)
+        self.consumer_groups.pop(group_id, None)
         self._offsets.pop(group_id, None)
         self._pending.pop(group_id, None)
 
     def group_ids(self) -> set[str]:
         """Every group of which anything is stored."""
-        return {*self.groups, *self._offsets, *self._pending}
+        return {*self.groups, *self.consumer_groups, *self._offsets, *self._pending}

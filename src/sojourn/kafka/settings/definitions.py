@@ -133,8 +133,9 @@ _BROKER = dict(_definitions(known.BROKER, read_only=True))
 
 # Where the configuration that Kafka ships for development has another value than its code. A test
 # should not wait for members unless it asks to; nor should its purgatories be full of fetches by
-# followers of internal topics.
+# followers of internal topics. The interval of assignments is a second since Kafka 4.3.
 _FOR_DEVELOPMENT = {
+    "group.consumer.assignment.interval.ms": "0",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",

@@ -114,24 +114,24 @@ eligible.leader.replicas.enable | boolean | false |  | hidden
 fetch.max.bytes | int | 57671680 | 1024..
 fetch.purgatory.purge.interval.requests | int | 1000
 follower.fetch.last.tiered.offset.enable | boolean | false |  | dynamic
-group.consumer.assignment.interval.ms | int | 1000 | 0.. | dynamic
-group.consumer.assignors | list | uniform,range
-group.consumer.heartbeat.interval.ms | int | 5000 | 1..
-group.consumer.max.assignment.interval.ms | int | 15000 | 0..
-group.consumer.max.heartbeat.interval.ms | int | 15000 | 1..
-group.consumer.max.session.timeout.ms | int | 60000 | 1..
-group.consumer.max.size | int | 2147483647 | 1..
+group.consumer.assignment.interval.ms | int | 1000 | 0.. | dynamic used
+group.consumer.assignors | list | uniform,range |  | used
+group.consumer.heartbeat.interval.ms | int | 5000 | 1.. | used
+group.consumer.max.assignment.interval.ms | int | 15000 | 0.. | used
+group.consumer.max.heartbeat.interval.ms | int | 15000 | 1.. | used
+group.consumer.max.session.timeout.ms | int | 60000 | 1.. | used
+group.consumer.max.size | int | 2147483647 | 1.. | used
 group.consumer.migration.policy | string | bidirectional | any case: DISABLED, DOWNGRADE, UPGRADE, BIDIRECTIONAL
-group.consumer.min.assignment.interval.ms | int | 0 | 0..
-group.consumer.min.heartbeat.interval.ms | int | 5000 | 1..
-group.consumer.min.session.timeout.ms | int | 45000 | 1..
-group.consumer.regex.refresh.interval.ms | int | 600000 | 10000.. | hidden
-group.consumer.session.timeout.ms | int | 45000 | 1..
+group.consumer.min.assignment.interval.ms | int | 0 | 0.. | used
+group.consumer.min.heartbeat.interval.ms | int | 5000 | 1.. | used
+group.consumer.min.session.timeout.ms | int | 45000 | 1.. | used
+group.consumer.regex.refresh.interval.ms | int | 600000 | 10000.. | hidden used
+group.consumer.session.timeout.ms | int | 45000 | 1.. | used
 group.coordinator.append.linger.ms | int | -1 | -1..
 group.coordinator.background.threads | int | 2 | 1..
 group.coordinator.cached.buffer.max.bytes | int | 1048588 | 524288.. | dynamic
 group.coordinator.new.enable | boolean | false |  | hidden
-group.coordinator.rebalance.protocols | list | classic,consumer,streams | consumer, classic, share, streams
+group.coordinator.rebalance.protocols | list | classic,consumer,streams | consumer, classic, share, streams | used
 group.coordinator.threads | int | 4 | 1..
 group.initial.rebalance.delay.ms | int | 3000 |  | used
 group.max.session.timeout.ms | int | 1800000 |  | used

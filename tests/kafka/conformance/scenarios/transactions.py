@@ -691,19 +691,3 @@ def transactions_of_frozen_followers(world: World) -> None:
         "elsewhere: add_partitions_to_txn", "add_partitions_to_txn", 3, at=others[0], **adding
     )
     world.ask("elsewhere: list_transactions", "list_transactions", 0, at=others[0])
-
-
-@scenario()
-def groups_of_the_newer_protocol(world: World) -> None:
-    world.coordinator()
-    world.topic("t")
-    fields = {
-        "group_id": "g",
-        "member_id": "m",
-        "member_epoch": 0,
-        "rebalance_timeout": 10_000,
-        "subscribed_topic_names": ["t"],
-        "topic_partitions": [],
-    }
-    world.ask("a heartbeat", "consumer_group_heartbeat", 0, **fields)
-    world.ask("described", "consumer_group_describe", 0, group_ids=["g"])

@@ -1,0 +1,45 @@
+"""The time that a member has to give up partitions: its rebalance timeout.
+
+DelayedRevocation   A. it gave them up, or has another step to do
+                    B. it has left, or its group is gone
+                    C. it expires -> the member is removed, so that others get the partitions
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.kafka.delayed import DelayedRequest
+
+if TYPE_CHECKING:
+    from sojourn.kafka.groups.consumer.coordinator import ConsumerCoordinator
+    from sojourn.kafka.groups.consumer.group import ConsumerGroup
+    from sojourn.kafka.groups.consumer.member import ConsumerMember
+
+
+class DelayedRevocation(DelayedRequest):
+    """The heartbeat with which a member no longer owns what it has to give up."""
+
+    def __init__(
+        self, coordinator: ConsumerCoordinator, group: ConsumerGroup, member: ConsumerMember
+    ) -> None:
+        super().__init__(max(member.rebalance_timeout_ms, 0), coordinator.agenda)
+        self.coordinator = coordinator
+        self.group = group
+        self.member = member
+
+    def try_complete(self) -> bool:
+        return self.is_over and self.force_complete()
+
+    def on_expiration(self) -> None:
+        if not self.is_over:
+            self.coordinator.remove_member(self.group, self.member)  # C
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to wait for any more."""
+        return (
+            self.member.revocation is not self  # A
+            or self.group.is_dead  # B
+            or not self.group.is_revoking(self.member)
+        )
