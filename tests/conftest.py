@@ -70,8 +70,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: many tests wait for other processes and real clients."""
-    return (os.cpu_count() or 1) + 1
+    """Twice as many as there are cores: half of the tests wait for other processes and clients."""
+    return 2 * (os.cpu_count() or 1)
 
 
 # Fixtures.

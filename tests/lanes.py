@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-# What the ids of the tests in a lane contain.
+# What the ids of the tests in a lane contain; the first lane that fits. Spark has two sessions, a
+# lane each: with one, everything else would have ended long before.
 SHARED = {
+    "spark streams": (
+        "spark/test_stream.py",
+        "spark/test_stream_fork.py",
+        "[spark streaming]",
+        "history/test_spark.py",
+    ),
     "spark session": (
         "spark/test_batch.py",
-        "spark/test_stream.py",
         "cli/test_spark.py",
-        "history/test_spark.py",
         "test_reading.py",
         "replay/test_columns.py",
         "spark/test_types.py",
@@ -27,6 +32,7 @@ SHARED = {
 
 # They take longest, so they start first; then what is left fits around them.
 FIRST = (
+    "spark streams",
     "spark session",
     "spark/test_kafka",
     "spark/test_stream_kill",

@@ -16,15 +16,18 @@ from tests.checkout import ROOT
 
 def test_a_file_is_a_lane_and_what_shares_a_session_is_one() -> None:
     assert lanes.lane_of("tests/core/test_wheel.py::test_a[1]") == "core/test_wheel"
-    shared = {
-        lanes.lane_of(f"tests/{test}")
-        for test in (
+    for lane, tests in {
+        "spark session": (
             "spark/test_batch.py::test_a",
             "test_readme.py::test_b[README.md:3 on spark]",
             "test_one_answer.py::test_c[spark batch]",
-        )
-    }
-    assert shared == {"spark session"}
+        ),
+        "spark streams": (
+            "spark/test_stream.py::test_a",
+            "test_one_answer.py::test_c[spark streaming]",
+        ),
+    }.items():
+        assert {lanes.lane_of(f"tests/{test}") for test in tests} == {lane}
     assert lanes.lane_of("tests/test_one_answer.py::test_c[spark's stages]") == "test_one_answer"
 
 
