@@ -29,7 +29,7 @@ cdef class Cells:
         long long end,
     ) except -1
 
-    @cython.locals(known="long long", cell="long long")
+    @cython.locals(held="long long", cell="long long")
     cdef bint find_condition(self, long long first, long long count, long long needed) except -1
 
     @cython.locals(smallest="long long", cell="long long")

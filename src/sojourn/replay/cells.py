@@ -82,14 +82,14 @@ class Cells:
         """Find the needed-th of the moments in these cells; say whether there are so many."""
         if count > len(self._scratch):
             self._scratch = grown(self._scratch, count, "q")
-        known = 0
+        held = 0
         for cell in range(first, first + count):
             if self._keys.holds(cell):
-                self._scratch[known] = self._moments_ms[cell]
-                known += 1
-        if known < needed:
+                self._scratch[held] = self._moments_ms[cell]
+                held += 1
+        if held < needed:
             return False
-        self.condition_ms = nth(self._scratch, known, needed)
+        self.condition_ms = nth(self._scratch, held, needed)
         return True
 
     def smallest(self, first: int, count: int) -> int:

@@ -1,30 +1,22 @@
 cimport cython
 
 from sojourn.core.forest cimport Forest
-from sojourn.replay.alarms cimport Alarms
-from sojourn.replay.nodes cimport Nodes, NumberList
+from sojourn.replay.nodes cimport NumberList, TimedNodes
 from sojourn.replay.texts cimport Texts
 
 
 @cython.final
-cdef class Needs:
-    cdef int[::1] _roots
-    cdef Nodes _nodes
+cdef class Needs(TimedNodes):
     cdef Forest _forest
     cdef Texts _ids
     cdef long long[::1] _tags
     cdef int[::1] _indexes
-    cdef int[::1] _keys
     cdef long long[::1] _submitted_ms
-    cdef Alarms _deadlines
-    cdef NumberList _fresh
     cdef NumberList _gone
     cdef NumberList _improved
     cdef long long[::1] _moments_ms
     cdef NumberList _walk
     cdef NumberList _range
-
-    cdef bint has(self, long long key) noexcept
 
     @cython.locals(node="long long")
     cdef int put(
@@ -51,8 +43,6 @@ cdef class Needs:
 
     @cython.locals(key="long long")
     cdef int expire(self, long long node) except -1
-
-    cdef long long deadline_ms(self, long long node) noexcept
 
     @cython.locals(n="long long", node="long long")
     cdef int _put_all(

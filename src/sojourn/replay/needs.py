@@ -20,52 +20,41 @@ from sojourn.replay.arrays import grown, integers, slab, text_parts
 
 if cython.compiled:
     from cython.cimports.sojourn.core.forest import Forest
-    from cython.cimports.sojourn.replay.alarms import Alarms
-    from cython.cimports.sojourn.replay.nodes import Nodes, NumberList
+    from cython.cimports.sojourn.replay.nodes import NumberList, TimedNodes
     from cython.cimports.sojourn.replay.texts import Texts
 else:
     from sojourn.core.forest import Forest
-    from sojourn.replay.alarms import Alarms
-    from sojourn.replay.nodes import Nodes, NumberList
+    from sojourn.replay.nodes import NumberList, TimedNodes
     from sojourn.replay.texts import Texts
 
 if TYPE_CHECKING:
     from sojourn.replay.name_table import NameTable
 
 
-class Needs:
+class Needs(TimedNodes):
     """Requirements by key, a tree each. Rows of a batch are put in first, then alarms are set."""
 
     __slots__ = (
-        "_deadlines",
         "_forest",
-        "_fresh",
         "_gone",
         "_ids",
         "_improved",
         "_indexes",
-        "_keys",
         "_moments_ms",
-        "_nodes",
         "_range",
-        "_roots",
         "_submitted_ms",
         "_tags",
         "_walk",
     )
 
     def __init__(self) -> None:
-        self._roots = slab(0, "i")  # by key; the rest by node
-        self._nodes = Nodes()
+        super().__init__()
         self._forest = Forest()  # by offset
         self._ids = Texts()
         self._tags = slab(1, "q")
         self._indexes = slab(1, "i")
-        self._keys = slab(1, "i")
         self._submitted_ms = slab(1, "q")
-        self._deadlines = Alarms()
         # Of this batch.
-        self._fresh = NumberList()
         self._gone = NumberList()
         self._improved = NumberList()
         self._moments_ms = slab(16, "q")  # of those improved
@@ -79,47 +68,30 @@ class Needs:
     @property
     def nbytes(self) -> int:
         """How much memory they take; of a node of the forest 20 bytes, 8 of them its key."""
-        facts = self._tags.nbytes + self._indexes.nbytes + self._keys.nbytes + self._ids.nbytes
-        facts += self._submitted_ms.nbytes + self._deadlines.nbytes + self._roots.nbytes
-        facts += self._forest.key_slab.nbytes * 5 // 2 + self._nodes.nbytes
-        lists = self._fresh.nbytes + self._gone.nbytes + self._improved.nbytes
-        lists += self._moments_ms.nbytes + self._walk.nbytes + self._range.nbytes
-        return int(facts + lists)
-
-    def reserve_keys(self, count: int) -> None:
-        """Make room for keys below this number."""
-        if count > len(self._roots):
-            self._roots = grown(self._roots, count, "i")
+        facts = self._tags.nbytes + self._indexes.nbytes + self._submitted_ms.nbytes
+        facts += self._ids.nbytes + self.node_bytes + self._forest.key_slab.nbytes * 5 // 2
+        lists = self._gone.nbytes + self._improved.nbytes + self._moments_ms.nbytes
+        return int(facts + lists + self._walk.nbytes + self._range.nbytes)
 
     def reserve(self, more: int) -> None:
         """Make room for so many more requirements."""
-        room = self._nodes.reserve(more)
-        if room > len(self._keys):
-            self._keys = grown(self._keys, room, "i")
-            room = len(self._keys)
+        room = self.reserve_nodes(more)
+        if room > len(self._tags):
             self._tags = grown(self._tags, room, "q")
             self._indexes = grown(self._indexes, room, "i")
             self._submitted_ms = grown(self._submitted_ms, room, "q")
             self._ids.reserve(room)
             self._forest.reserve(room - 1)
-            self._deadlines.reserve(room)
-
-    def has(self, key: int) -> bool:
-        """Whether there are any of this key."""
-        return bool(self._roots[key] != 0)
 
     def put(
         self, key: int, offset: int, tag: int, index: int, submitted_ms: int, deadline_ms: int
     ) -> int:
         """Put a requirement in; return its node, for `name`."""
-        node = self._nodes.take()
-        self._keys[node] = key
+        node = self._add(key, deadline_ms)
         self._tags[node] = tag
         self._indexes[node] = index
         self._submitted_ms[node] = submitted_ms
-        self._deadlines.times_ms[node] = deadline_ms
-        self._fresh.add(node)
-        self._roots[key] = self._forest.insert(self._roots[key], node, offset)
+        self._firsts[key] = self._forest.insert(self._firsts[key], node, offset)
         return node
 
     def name(self, node: int, data: Any, start: int, end: int) -> None:
@@ -131,11 +103,11 @@ class Needs:
 
         Not those whose deadline is before.
         """
-        self._find_range(self._roots[key], bounded, bound, True, offset)
+        self._find_range(self._firsts[key], bounded, bound, True, offset)
         for n in range(self._range.count):
             node = self._range.at(n)
             moment_ms = at_ms if at_ms > self._submitted_ms[node] else self._submitted_ms[node]
-            if moment_ms <= self._deadlines.times_ms[node]:
+            if moment_ms <= self._alarms.times_ms[node]:
                 if self._improved.count == len(self._moments_ms):
                     self._moments_ms = grown(self._moments_ms, self._improved.count + 1, "q")
                 self._moments_ms[self._improved.count] = moment_ms
@@ -162,7 +134,7 @@ class Needs:
 
     def remove_until(self, key: int, offset: int) -> None:
         """Remove the requirements of a key up to this offset: what they get is final."""
-        self._roots[key] = self._forest.cut(self._roots[key], offset)
+        self._firsts[key] = self._forest.cut(self._firsts[key], offset)
         if self._forest.cut_off:
             self._find_range(self._forest.cut_off, False, 0, False, 0)
             for n in range(self._range.count):
@@ -172,24 +144,19 @@ class Needs:
     def expire(self, node: int) -> int:
         """Remove a requirement whose deadline is past; return its key."""
         key = self._keys[node]
-        self._roots[key] = self._forest.remove(self._roots[key], node)
+        self._firsts[key] = self._forest.remove(self._firsts[key], node)
         self._free(node)
         return key  # type: ignore[no-any-return]
 
-    def deadline_ms(self, node: int) -> int:
-        return self._deadlines.times_ms[node]  # type: ignore[no-any-return]
-
     def set_alarms(self, start_ms: int | None) -> None:
         """Set the alarms of what is new, and take back those of what was removed."""
-        fresh = self._nodes.used(self._fresh.taken())
-        times_ms = np.asarray(self._deadlines.times_ms)[fresh]
-        self._deadlines.set_many(integers(fresh, "i"), integers(times_ms), start_ms)
-        self._deadlines.clear_many(self._gone.taken())
+        self._set_alarms(*self._take_fresh(), start_ms)
+        self._alarms.clear_many(self._gone.taken())
 
     def due(self, now_ms: int) -> Any:
         """Return the requirements whose deadline has come; their alarms are off."""
-        self._deadlines.clear_many(self._gone.taken())
-        return self._deadlines.due(now_ms)
+        self._alarms.clear_many(self._gone.taken())
+        return self._alarms.due(now_ms)
 
     def rows(self, place_of_key: Any) -> pa.RecordBatch:
         """Return all requirements, for `fill`; keys by their place among those of a snapshot."""
@@ -202,7 +169,7 @@ class Needs:
                 pa.array(place_of_key[np.asarray(self._keys)[nodes]]),
                 pa.array(np.asarray(self._forest.key_slab)[nodes]),
                 pa.array(np.asarray(self._submitted_ms)[nodes]),
-                pa.array(np.asarray(self._deadlines.times_ms)[nodes]),
+                self._times_column(nodes),
             ],
             schema=schemas.HELD_REQUIREMENTS,
         )

@@ -1,5 +1,7 @@
 cimport cython
 
+from sojourn.replay.alarms cimport Alarms
+
 cdef int _IN_USE
 
 
@@ -18,6 +20,20 @@ cdef class Nodes:
 
     cdef void free(self, long long node) noexcept
     cdef bint is_used(self, long long node) noexcept
+
+
+cdef class TimedNodes:
+    cdef int[::1] _firsts
+    cdef Nodes _nodes
+    cdef int[::1] _keys
+    cdef Alarms _alarms
+    cdef NumberList _fresh
+
+    @cython.locals(node="long long")
+    cdef long long _add(self, long long key, long long at_ms) except -1
+
+    cdef bint has(self, long long key) noexcept
+    cdef long long at_ms(self, long long node) noexcept
 
 
 @cython.final

@@ -6,11 +6,22 @@ with 1, so that 0 can stand for none.
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:  # pragma: no cover - depends on what is installed
+    from sojourn import _cython as cython
+
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from sojourn.replay.arrays import grown, slab
+from sojourn.replay.arrays import grown, integers, slab
+
+if cython.compiled:
+    from cython.cimports.sojourn.replay.alarms import Alarms
+else:
+    from sojourn.replay.alarms import Alarms
 
 _IN_USE = -1
 
@@ -69,6 +80,73 @@ class Nodes:
             return np.flatnonzero(np.asarray(self._next)[: self._top + 1] == _IN_USE)
         among = np.asarray(among)
         return among[np.asarray(self._next)[among] == _IN_USE]
+
+
+class TimedNodes:
+    """Things that belong to keys, with a time each: a class made of it says what they are.
+
+    Keys are numbers too. `_firsts` leads from a key to its things, 0 where it has none: to the root
+    of a tree, or the head of a chain. A batch is put in first, then the alarms of it are set.
+    """
+
+    __slots__ = ("_alarms", "_firsts", "_fresh", "_keys", "_nodes")
+
+    def __init__(self) -> None:
+        self._firsts = slab(0, "i")  # by key; the rest by node
+        self._nodes = Nodes()
+        self._keys = slab(1, "i")
+        self._alarms = Alarms()
+        self._fresh = NumberList()  # of this batch
+
+    @property
+    def node_bytes(self) -> int:
+        """How much memory it takes, without what else is known of the things."""
+        slabs = self._firsts.nbytes + self._keys.nbytes + self._nodes.nbytes
+        return int(slabs + self._alarms.nbytes + self._fresh.nbytes)
+
+    def reserve_keys(self, count: int) -> None:
+        """Make room for keys below this number."""
+        if count > len(self._firsts):
+            self._firsts = grown(self._firsts, count, "i")
+
+    def reserve_nodes(self, more: int) -> int:
+        """Make room for so many more; return how long the owner's slabs have to be."""
+        room = self._nodes.reserve(more)
+        if room > len(self._keys):
+            self._keys = grown(self._keys, room, "i")
+            self._alarms.reserve(len(self._keys))
+        return len(self._keys)
+
+    def has(self, key: int) -> bool:
+        """Whether there are any of this key."""
+        return bool(self._firsts[key] != 0)
+
+    def _add(self, key: int, at_ms: int) -> int:
+        """Return the node of a new one; there is room."""
+        node = self._nodes.take()
+        self._keys[node] = key
+        self._alarms.times_ms[node] = at_ms
+        self._fresh.add(node)
+        return node
+
+    def at_ms(self, node: int) -> int:
+        """Return the time of one."""
+        return self._alarms.times_ms[node]  # type: ignore[no-any-return]
+
+    def due(self, now_ms: int) -> Any:
+        """Return those whose time has come; their alarms are off."""
+        return self._alarms.due(now_ms)
+
+    def _take_fresh(self) -> tuple[Any, Any]:
+        """Return those of this batch that are still there, and their times; the batch is over."""
+        nodes = self._nodes.used(self._fresh.taken())
+        return nodes, np.asarray(self._alarms.times_ms)[nodes]
+
+    def _set_alarms(self, nodes: Any, times_ms: Any, start_ms: int | None) -> None:
+        self._alarms.set_many(integers(nodes, "i"), integers(times_ms), start_ms)
+
+    def _times_column(self, nodes: Any) -> pa.Array:
+        return pa.array(np.asarray(self._alarms.times_ms)[nodes])
 
 
 class NumberList:

@@ -263,13 +263,13 @@ class Progress:
         improved = self._needs.improved(self._names)
         parts = [] if improved is None else [improved]
         if self._row_count and requirements is not None:
-            given = requirements.select(schemas.CANDIDATES.names[:4])
+            rows = requirements.select(schemas.CANDIDATES.names[:4])
             if self._row_count < len(requirements):
                 numbers = np.asarray(self._row_numbers[: self._row_count])
-                given = given.take(pa.array(numbers))
+                rows = rows.take(pa.array(numbers))
             moments = pa.array(np.array(self._row_moments[: self._row_count]))
-            given = pa.record_batch([*given.columns, moments], names=schemas.CANDIDATES.names)
-            parts.append(journal.in_schema(given, schemas.CANDIDATES))
+            rows = pa.record_batch([*rows.columns, moments], names=schemas.CANDIDATES.names)
+            parts.append(journal.in_schema(rows, schemas.CANDIDATES))
         return journal.joined(parts, schemas.CANDIDATES)
 
     def _move(self, now_ms: int | None) -> None:
@@ -412,7 +412,7 @@ class Progress:
         """The deadlines of these requirements are past."""
         for n in range(len(nodes)):
             key = self._needs.expire(nodes[n])
-            deadline_ms = self._needs.deadline_ms(nodes[n])
+            deadline_ms = self._needs.at_ms(nodes[n])
             if deadline_ms > self._busy_ms[key]:
                 self._busy_ms[key] = deadline_ms
             self._release_key(key)

@@ -1,23 +1,15 @@
 cimport cython
 
 from sojourn.core.forest cimport Forest
-from sojourn.replay.alarms cimport Alarms
-from sojourn.replay.nodes cimport Nodes, NumberList
+from sojourn.replay.nodes cimport NumberList, TimedNodes
 
 
 @cython.final
-cdef class SignalsAhead:
-    cdef int[::1] _roots
-    cdef Nodes _nodes
+cdef class SignalsAhead(TimedNodes):
     cdef Forest _forest
-    cdef int[::1] _keys
-    cdef Alarms _alarms
-    cdef NumberList _fresh
     cdef NumberList _gone
 
-    cdef bint has(self, long long key) noexcept
     cdef long long offset(self, long long node) noexcept
-    cdef long long at_ms(self, long long node) noexcept
 
     @cython.locals(node="long long")
     cdef int put(self, long long key, long long offset, long long at_ms) except -1

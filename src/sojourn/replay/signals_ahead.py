@@ -16,74 +16,47 @@ import numpy as np
 import pyarrow as pa
 
 from sojourn.replay import schemas
-from sojourn.replay.arrays import grown, integers, slab
+from sojourn.replay.arrays import integers
 
 if cython.compiled:
     from cython.cimports.sojourn.core.forest import Forest
-    from cython.cimports.sojourn.replay.alarms import Alarms
-    from cython.cimports.sojourn.replay.nodes import Nodes, NumberList
+    from cython.cimports.sojourn.replay.nodes import NumberList, TimedNodes
 else:
     from sojourn.core.forest import Forest
-    from sojourn.replay.alarms import Alarms
-    from sojourn.replay.nodes import Nodes, NumberList
+    from sojourn.replay.nodes import NumberList, TimedNodes
 
 
-class SignalsAhead:
+class SignalsAhead(TimedNodes):
     """Signals by key, a tree each. Rows of a batch are put in first, then their alarms are set."""
 
-    __slots__ = ("_alarms", "_forest", "_fresh", "_gone", "_keys", "_nodes", "_roots")
+    __slots__ = ("_forest", "_gone")
 
     def __init__(self) -> None:
-        self._roots = slab(0, "i")  # by key; the rest by node
-        self._nodes = Nodes()
+        super().__init__()
         self._forest = Forest()  # by offset
-        self._keys = slab(1, "i")
-        self._alarms = Alarms()
-        # Of this batch.
-        self._fresh = NumberList()
-        self._gone = NumberList()
+        self._gone = NumberList()  # of this batch
 
     @property
     def nbytes(self) -> int:
         """How much memory they take; of a node of the forest 20 bytes, 8 of them its key."""
-        forest = self._forest.key_slab.nbytes * 5 // 2 + self._nodes.nbytes
-        lists = self._fresh.nbytes + self._gone.nbytes
-        return int(self._roots.nbytes + forest + self._keys.nbytes + self._alarms.nbytes + lists)
-
-    def reserve_keys(self, count: int) -> None:
-        """Make room for keys below this number."""
-        if count > len(self._roots):
-            self._roots = grown(self._roots, count, "i")
+        forest = self._forest.key_slab.nbytes * 5 // 2
+        return int(self.node_bytes + forest + self._gone.nbytes)
 
     def reserve(self, more: int) -> None:
         """Make room for so many more signals."""
-        room = self._nodes.reserve(more)
-        if room > len(self._keys):
-            self._keys = grown(self._keys, room, "i")
-            self._forest.reserve(len(self._keys) - 1)
-            self._alarms.reserve(len(self._keys))
-
-    def has(self, key: int) -> bool:
-        """Whether there are any of this key."""
-        return bool(self._roots[key] != 0)
+        self._forest.reserve(self.reserve_nodes(more) - 1)
 
     def offset(self, node: int) -> int:
         return self._forest.keys[node]
 
-    def at_ms(self, node: int) -> int:
-        return self._alarms.times_ms[node]  # type: ignore[no-any-return]
-
     def put(self, key: int, offset: int, at_ms: int) -> None:
-        node = self._nodes.take()
-        self._keys[node] = key
-        self._alarms.times_ms[node] = at_ms
-        self._fresh.add(node)
-        self._roots[key] = self._forest.insert(self._roots[key], node, offset)
+        node = self._add(key, at_ms)
+        self._firsts[key] = self._forest.insert(self._firsts[key], node, offset)
 
     def latest_until(self, key: int, at_ms: int) -> int:
         """Return the last signal of the key at or before this time; 0 if there is none."""
         latest = 0
-        here = self._roots[key]
+        here = self._firsts[key]
         while here:
             if self._alarms.times_ms[here] <= at_ms:
                 latest = here
@@ -95,7 +68,7 @@ class SignalsAhead:
     def earliest_from(self, key: int, at_ms: int) -> int:
         """Return the first signal of the key at or after this time; 0 if there is none."""
         earliest = 0
-        here = self._roots[key]
+        here = self._firsts[key]
         while here:
             if self._alarms.times_ms[here] >= at_ms:
                 earliest = here
@@ -107,7 +80,7 @@ class SignalsAhead:
     def covering(self, key: int, offset: int) -> int:
         """Return the first signal of the key that brings this offset; 0 if there is none."""
         covering = 0
-        here = self._roots[key]
+        here = self._firsts[key]
         while here:
             if self._forest.keys[here] >= offset:
                 covering = here
@@ -121,19 +94,19 @@ class SignalsAhead:
 
         So no node is new twice in a batch.
         """
-        self._roots[key] = self._forest.remove(self._roots[key], node)
+        self._firsts[key] = self._forest.remove(self._firsts[key], node)
         self._keys[node] = -1
         self._gone.add(node)
 
     def remove_all(self, key: int) -> None:
         """Remove the signals of a key."""
-        while self._roots[key]:
-            self.remove(key, self._roots[key])
+        while self._firsts[key]:
+            self.remove(key, self._firsts[key])
 
     def pass_by(self, node: int) -> int:
         """Remove a signal whose time has come; return its key."""
         key = self._keys[node]
-        self._roots[key] = self._forest.remove(self._roots[key], node)
+        self._firsts[key] = self._forest.remove(self._firsts[key], node)
         self._nodes.free(node)
         return key  # type: ignore[no-any-return]
 
@@ -142,17 +115,12 @@ class SignalsAhead:
         gone = self._gone.taken()
         self._alarms.clear_many(gone)
         self._free_all(gone)
-        fresh = self._nodes.used(self._fresh.taken())
-        at_ms = np.asarray(self._alarms.times_ms)[fresh]
+        fresh, at_ms = self._take_fresh()
         past = fresh[:0] if now_ms is None else fresh[at_ms <= now_ms]
         if len(past):
             fresh, at_ms = fresh[at_ms > now_ms], at_ms[at_ms > now_ms]
-        self._alarms.set_many(integers(fresh, "i"), integers(at_ms), start_ms)
+        self._set_alarms(fresh, at_ms, start_ms)
         return integers(past, "i")
-
-    def due(self, now_ms: int) -> Any:
-        """Return the signals whose time has come; their alarms are off."""
-        return self._alarms.due(now_ms)
 
     def rows(self, place_of_key: Any) -> pa.RecordBatch:
         """Return all signals, for `fill`; keys by their place among those of a snapshot."""
@@ -161,7 +129,7 @@ class SignalsAhead:
             [
                 pa.array(place_of_key[np.asarray(self._keys)[nodes]]),
                 pa.array(np.asarray(self._forest.key_slab)[nodes]),
-                pa.array(np.asarray(self._alarms.times_ms)[nodes]),
+                self._times_column(nodes),
             ],
             schema=schemas.HELD_SIGNALS,
         )

@@ -413,7 +413,7 @@ class Waiting:
 
     def _reserve_ids(self) -> None:
         count = self._names.texts.places
-        self._ahead.reserve_ids(count)
+        self._ahead.reserve_keys(count)
         self._remembered.reserve_ids(count)
         if count > len(self._operations):
             self._operations = grown(self._operations, count, "i")
