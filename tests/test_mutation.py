@@ -50,13 +50,17 @@ def printed() -> int:
     return 7
 
 
+def forked() -> int:
+    return 3
+
+
 def forgotten() -> int:
     return 1
 '''
 
 TESTS = """\
-import subprocess, sys
-from toy import clamped, count_down, taken_twice
+import os, subprocess, sys
+from toy import clamped, count_down, forked, taken_twice
 
 def test_clamped():
     assert [clamped(n) for n in (-1, 3, 10, 11)] == [0, 3, 10, 10]
@@ -66,6 +70,12 @@ def test_count_down():
 
 def test_taken_twice():
     assert taken_twice() == 5
+
+def test_what_a_child_says():
+    child = os.fork()
+    if child == 0:
+        os._exit(forked())
+    assert os.waitpid(child, 0)[1] == 3 << 8
 
 def test_printed_by_another_process():
     program = [sys.executable, "-c", "import toy; print(toy.printed())"]
@@ -158,6 +168,7 @@ def test_what_a_test_notices_is_killed_and_what_none_does_survives(tried: Toy) -
     assert outcomes["module: LEAST = 0 → LEAST = -1"] == "killed"
     assert outcomes["clamped: return most → return None"] == "killed"
     assert outcomes["printed: return 7 → return 8"] == "killed"
+    assert outcomes["forked: return 3 → return 4"] == "killed"
     assert outcomes["count_down: number -= 1 → number += 1"] == "timed out"
     assert outcomes["taken_twice: lock.release() → pass"] == "hung"
     assert "-    if value > most:\n+    if value >= most:\n" in ran.stdout

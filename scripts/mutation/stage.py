@@ -22,6 +22,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -69,6 +70,7 @@ def fresh(root: Path, left_out: Iterable[str]) -> Callable[[Trial, Judge], None]
         hook = _pass_on(trial, judge.folder)
         exec(hook, {})
         setattr(builtins, NOTE, judge.lines.add)
+        os.register_at_fork(after_in_child=partial(_note_at_once, judge.folder))
         most = 1 if trial.tests is not None else FLAKY + 1
         code = pytest.main([*options, f"--maxfail={most}", *trial.files], plugins=[judge])
         imported = [name for name in set(sys.modules) - before if not _is_in(root, name)]
@@ -167,8 +169,22 @@ def _walk(code: CodeType) -> Iterator[CodeType]:
                 yield from _walk(constant)
 
 
+def _note_at_once(folder: Path) -> None:
+    """Have this process, which may end in any way, write down the lines as it reaches them."""
+    reached: set[int] = set()
+    path = folder / f"{ELSEWHERE}{os.getpid()}"
+
+    def note(line: int) -> None:
+        if line not in reached:
+            reached.add(line)
+            with path.open("a") as file:
+                file.write(f"{line}\n")
+
+    setattr(builtins, NOTE, note)
+
+
 _HOOK = """
-import atexit, builtins, json, os
+import atexit, builtins, os
 from importlib.machinery import SourceFileLoader
 
 own, lines = SourceFileLoader.get_code, set()
@@ -179,7 +195,7 @@ def get_code(self, name):
 def tell():
     if lines and os.getpid() != {pid}:
         with open(os.path.join({folder!r}, f"{elsewhere}{{os.getpid()}}"), "w") as file:
-            json.dump(sorted(lines), file)
+            file.write("\\n".join(map(str, lines)))
 
 SourceFileLoader.get_code = get_code  # whoever finds the module, this is what it is
 builtins.{note} = lines.add

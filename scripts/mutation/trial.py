@@ -350,7 +350,7 @@ class Judge:
         self.tell({"done": item.nodeid, **told})
         for path in self.folder.glob(f"{ELSEWHERE}*"):
             file = item.nodeid.partition("::")[0]
-            self.tell({"elsewhere": file, "lines": json.loads(path.read_text())})
+            self.tell({"elsewhere": file, "lines": [int(n) for n in path.read_text().split()]})
             path.unlink()
         return done
 

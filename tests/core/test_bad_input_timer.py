@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -230,7 +231,13 @@ def test_a_manual_clock_shows_no_time_beyond_its_limit() -> None:
             ManualClock(beyond_ms)
 
 
-@pytest.mark.parametrize("clock", [5, "clock", object(), nothing, ManualClock], ids=ids.plain)
+ONLY_TELLS_TIME = SimpleNamespace(now_ns=print)
+ONLY_DRIVES = SimpleNamespace(drive=print)
+
+
+@pytest.mark.parametrize(
+    "clock", [5, "clock", ONLY_TELLS_TIME, ONLY_DRIVES, nothing, ManualClock], ids=ids.plain
+)
 def test_what_is_no_clock_is_refused(clock: Any) -> None:
     with pytest.raises(WrongType, match="clock must be like SystemClock"):
         Timer(clock)

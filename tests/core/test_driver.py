@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import Executor, Future
+import threading
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from sojourn.core.clock import Driver
 
 NOTHING_WAITS = 2**63 - 1
+WAIT_S = 30.0
 
 
 class HandDriven:
@@ -163,6 +165,42 @@ def test_an_executor_is_asked_once_for_each_task_that_is_ready(clock: HandDriven
         assert not timer.has_ready()
         timer.run_ready()
         assert executor.count == asked
+
+
+def test_closing_runs_what_an_executor_gave_back_and_waits_for_it(clock: HandDriven) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        asked: list[Future[Any]] = []
+
+        class GivesBack(Asked):
+            def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+                asked.append(Future() if not asked else threads.submit(fn, *args))
+                return asked[-1]
+
+        timer = Timer(clock, executor=GivesBack())
+        started, leave = threading.Event(), threading.Event()
+
+        def run() -> None:
+            started.set()
+            assert leave.wait(WAIT_S)
+
+        timer.call_later(1, run)
+        clock.now_ms = 1
+        timer.turn()
+        timer.run_ready()
+        assert asked[0].cancel()  # as an executor does that is shut down
+        closing = threading.Thread(target=timer.close)
+        closing.start()
+        assert started.wait(WAIT_S)
+        closing.join(0.1)  # time for a close that does not wait to show itself
+        assert closing.is_alive()
+        leave.set()
+        closing.join(WAIT_S)
+        assert not closing.is_alive()
+
+
+def test_an_empty_timer_is_a_timer_all_the_same(timer: Timer) -> None:
+    assert len(timer) == 0
+    assert timer
 
 
 def test_a_timer_whose_clock_could_not_drive_it_was_never_initialised() -> None:
