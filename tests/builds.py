@@ -19,7 +19,7 @@ TESTS = Path(__file__).parent
 # Each compiled module, and the files in this folder that test it first of all.
 TESTS_OF = {
     "sojourn.aio.conditions": ("aio/test_wait",),
-    "sojourn.aio.loop": ("aio/test_aio",),
+    "sojourn.aio.loop": ("aio/test_purgatory", "aio/test_timer", "aio/test_threads"),
     "sojourn.aio.wait": ("aio/test_wait",),
     "sojourn.core.clock": ("core/test_manual_clock",),
     "sojourn.core.deadlines": ("core/test_deadlines",),
@@ -72,6 +72,9 @@ TESTS_OF = {
 
 # They use several of these modules together.
 TOGETHER = (
+    "aio/test_misuse",
+    "aio/test_operations",
+    "aio/test_progress",
     "core/test_bad_input_purgatory",
     "core/test_collections",
     "core/test_finalisers",

@@ -32,7 +32,7 @@ def test_a_file_is_a_lane_and_what_shares_a_session_is_one() -> None:
 
 
 def test_what_takes_longest_comes_first() -> None:
-    ids = ["tests/aio/test_aio.py::test_a", "tests/spark/test_batch.py::test_b"]
+    ids = ["tests/aio/test_timer.py::test_a", "tests/spark/test_batch.py::test_b"]
     assert sorted(ids, key=lanes.rank) == ids[::-1]
 
 
