@@ -237,6 +237,16 @@ def test_a_retry_is_known_after_its_records_were_compacted(cluster: Cluster) -> 
     assert (again.base_offset, partition.end_offset) == (0, 3)
 
 
+def test_without_the_cleaner_nothing_is_cleaned(clock: ManualClock) -> None:
+    with Cluster(clock=clock, config={"log.cleaner.enable": False}) as cluster:
+        cluster.create_topic("t", config=SMALL)
+        _append_apart(cluster, clock, ("a", "1"), ("a", "2"), ("a", "3"))
+        clock.advance(_HOUR_MS)
+        assert len(cluster.records("t")) == 3
+        cluster.compact("t")
+        assert len(cluster.records("t")) == 1
+
+
 def test_a_topic_that_is_not_compacted_is_refused(cluster: Cluster) -> None:
     cluster.create_topic("t")
     with pytest.raises(Refused, match="is not compacted"):

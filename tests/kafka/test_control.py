@@ -134,6 +134,15 @@ def test_topics_come_and_go(call: Caller, cluster: Cluster) -> None:
     assert call.error("GET", "/topics/a") == (404, "no_such_topic")
 
 
+def test_a_compacted_topic_is_cleaned_at_once(call: Caller, cluster: Cluster) -> None:
+    call.ok("POST", "/topics", {"name": "a", "config": {"cleanup.policy": "compact"}})
+    cluster.append("a", [("key", "1"), ("key", "2")])
+    assert call.ok("POST", "/topics/a/compact")["partitions"][0]["end_offset"] == 2
+    assert [record.offset for record in cluster.records("a")] == [1]
+    cluster.create_topic("b")
+    assert call.error("POST", "/topics/b/compact") == (400, "policy_violation")
+
+
 def test_records_are_appended_and_read(call: Caller, cluster: Cluster) -> None:
     call.ok("POST", "/topics", {"name": "a", "partitions": 2})
     given = [
