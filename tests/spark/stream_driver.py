@@ -2,7 +2,8 @@
 
     python -m tests.spark.stream_driver FOLDER [JAVA_OPTIONS]
 
-FOLDER/{operations,signals,cancels} are read a file a batch; FOLDER/out is written.
+FOLDER/{operations,signals,cancels} are read a file a batch; FOLDER/out is written. FOLDER/started
+says that the query runs.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from pyspark.sql import SparkSession
 
 from sojourn.spark import local_session, read_files, resolve_stream, stream_settings
 from tests.spark import jvm
+
+STARTED = "started"
 
 
 def session(master: str, settings: dict[str, str]) -> SparkSession:
@@ -35,7 +38,9 @@ def stream(spark: SparkSession, folder: Path) -> None:
     out = resolve_stream(
         *tables, delay_ms=200, shards=3, idle="event", follow="slowest", snapshot_every=2
     )
-    out.write(str(folder / "out"), str(folder / "checkpoint"), trigger=None).awaitTermination()
+    query = out.write(str(folder / "out"), str(folder / "checkpoint"), trigger=None)
+    (folder / STARTED).touch()
+    query.awaitTermination()
 
 
 if __name__ == "__main__":
