@@ -308,6 +308,14 @@ def test_settings_that_were_made_are_left_alone(session: SparkSession) -> None:
     assert fresh.conf.get(partitions) == str(session.sparkContext.defaultParallelism)
 
 
+def test_a_local_session_writes_checkpoints_without_a_process_for_each_file(
+    session: SparkSession,
+) -> None:
+    name = sp.session.FILE_MANAGER
+    assert session.conf.get(name) == sp.session.LOCAL_FILE_MANAGER
+    assert name not in sp.session.STREAM_SETTINGS  # on HDFS Spark's own choice renames better
+
+
 class CopiesThenDeletes(Folder):
     """A folder on a store that has no rename: each file is copied, then the old ones deleted.
 

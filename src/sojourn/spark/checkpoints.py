@@ -26,6 +26,7 @@ from sojourn.spark import reshard
 from sojourn.spark.ddl import ddl
 from sojourn.spark.folders import Folder
 from sojourn.spark.heads import Head, head_of, parts_of
+from sojourn.spark.labels import labels, shard_with
 from sojourn.spark.session import quiet_pyspark
 
 if TYPE_CHECKING:
@@ -50,8 +51,9 @@ _STATE_SCHEMA = pa.schema(
         *_PACE,
     ]
 )
-_CUT_SCHEMA = pa.schema([("shard", pa.int32()), ("piece", pa.binary())])
-_INITIAL_SCHEMA = pa.schema([("shard", pa.int32()), ("snapshot", pa.binary()), *_PACE])
+# Here a shard goes by its label.
+_CUT_SCHEMA = pa.schema([("shard", pa.int64()), ("piece", pa.binary())])
+_INITIAL_SCHEMA = pa.schema([("shard", pa.int64()), ("snapshot", pa.binary()), *_PACE])
 
 _FORK = "sojourn-fork"
 _READ_BEFORE = 2**40  # a number of a batch that no query comes to
@@ -121,7 +123,7 @@ class Checkpoint:
         from pyspark.sql import functions as F
 
         head = self._variable(stage, "head").select(
-            F.col("key.shard").alias("shard"),
+            F.col("shard"),
             F.lit(_HEAD).alias("what"),
             F.lit(0).alias("number"),
             F.lit(None).cast("binary").alias("bytes"),
@@ -131,7 +133,7 @@ class Checkpoint:
         found = head
         for what, name in ((_SNAPSHOT, "snapshot"), (_LOG, "log")):
             parts = self._variable(stage, name).select(
-                F.col("key.shard").alias("shard"),
+                F.col("shard"),
                 F.lit(what).alias("what"),
                 F.col("user_map_key.number").alias("number"),
                 F.col("user_map_value.bytes").alias("bytes"),
@@ -143,7 +145,11 @@ class Checkpoint:
     def _variable(self, stage: int, name: str) -> DataFrame:
         reader = self._spark.read.format("statestore").option("operatorId", stage)
         reader = reader.option("batchId", self.batch).option("stateVarName", name)
-        return reader.load(self.path)
+        found = reader.load(self.path)
+        label = found["key"]["shard"]
+        # Before there were labels, shards went by their numbers, of 32 bits.
+        has_labels = dict(found.select(label.alias("label")).dtypes)["label"] == "bigint"
+        return found.withColumn("shard", shard_with(label) if has_labels else label)
 
 
 @dataclass(frozen=True)
@@ -198,10 +204,10 @@ class Cut:
                 engine: Any = kind.restore(snapshot.as_buffer())
                 self._catch_up(engine)
                 for shard, piece in reshard.cut(kind, engine.snapshot(), self.shards):
-                    row = {"shard": shard, "piece": piece}
+                    row = {"shard": labels(self.shards)[shard], "piece": piece}
                     yield from _table([row], _CUT_SCHEMA).to_batches()
         # Every shard keeps the pace, also one that has nothing.
-        nothing = [{"shard": n, "piece": None} for n in range(self.shards)]
+        nothing = [{"shard": label, "piece": None} for label in labels(self.shards)]
         yield from _table(nothing, _CUT_SCHEMA).to_batches()
 
     def _catch_up(self, engine: Any) -> None:

@@ -26,12 +26,13 @@ from sojourn.replay.arrays import Integers
 from sojourn.replay.hashing import Hashes, hashes, shard_of
 from sojourn.spark import parcels, references
 from sojourn.spark.ddl import ddl
+from sojourn.spark.labels import labels
 from sojourn.spark.pace import later
 from sojourn.spark.payload import PayloadFormat, pack_requirements
 
 _TAKEN = pa.schema(
     [
-        ("shard", pa.int32()),
+        ("shard", pa.int64()),  # its label
         ("kind", pa.int8()),
         ("least_ms", pa.int64()),
         ("most_ms", pa.int64()),
@@ -76,7 +77,7 @@ class Intake:
                 latest_ms = later(latest_ms, send(table, clean, out))
             if len(rejected):
                 shard = (round_number + len(rejected)) % self.shards
-                out.append(_row(shard, parcels.REJECTED, rejected))
+                out.append(_row(labels(self.shards)[shard], parcels.REJECTED, rejected))
             yield pa.RecordBatch.from_pylist(out, _TAKEN)
         if wall_ms is not None:  # there were rows
             yield ticks(self.shards, KIND[self.table], latest_ms, wall_ms)
@@ -117,7 +118,7 @@ class Intake:
         self, out: list[Row], kind: int, batch: pa.RecordBatch, by: Hashes, time_column: str
     ) -> None:
         for shard, part in parcels.split(batch, shard_of(by, self.shards)):
-            out.append(_row(shard, kind, part, time_column))
+            out.append(_row(labels(self.shards)[shard], kind, part, time_column))
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def ticks(shards: int, kind: int, latest_ms: int | None, wall_ms: int) -> pa.Rec
     """Return a parcel without a body for every shard: the latest time of a partition's rows."""
     return pa.record_batch(
         [
-            pa.array(range(shards), pa.int32()),
+            pa.array(labels(shards), pa.int64()),
             pa.array([kind] * shards, pa.int8()),
             pa.nulls(shards, pa.int64()),
             pa.array([latest_ms] * shards, pa.int64()),
@@ -154,8 +155,8 @@ def _wall_ms(table: pa.Table) -> tuple[int, pa.Table]:
     return table.column(WALL)[0].as_py(), table.drop_columns([WALL])
 
 
-def _row(shard: int, kind: int, part: Any, time_column: str | None = None) -> Row:
-    row: Row = {"shard": shard, "kind": kind, "body": parcels.seal(kind, part).to_pybytes()}
+def _row(label: int, kind: int, part: Any, time_column: str | None = None) -> Row:
+    row: Row = {"shard": label, "kind": kind, "body": parcels.seal(kind, part).to_pybytes()}
     if time_column is not None:
         times_ms = part.column(time_column).to_numpy()
         row |= {"least_ms": int(times_ms.min()), "most_ms": int(times_ms.max())}

@@ -29,8 +29,10 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
 _SMALL_LOG = 1 << 16  # bytes; replaying less costs nothing to speak of
+_PACKED = 2  # how many times smaller an entry is than its rows in memory, about
 _MOST_CACHED = 1 << 29  # bytes of engines that a worker keeps
 _SILENT_S = 600  # a query that has not asked for so long has been stopped
 
@@ -162,18 +165,20 @@ class Ledger:
         parts = [_bytes(self._snapshot, n) for n in range(parts_of(head.snapshot_bytes))]
         return "rebuilt", self._kind.restore(b"".join(parts)), 0  # C
 
-    def write(self, shard: int, head: Head, engine: Any, entry: bytes) -> None:
-        """Write down that the entry was applied, and the new head."""
+    def write(self, shard: int, head: Head, engine: Any, applied: Sequence[Any]) -> None:
+        """Write down what was applied, the arguments of the engine's `entry`, and the new head."""
         token = os.urandom(TOKEN_BYTES)
-        log_bytes = head.log_bytes + len(entry)
+        batches = (part for part in applied if isinstance(part, pa.RecordBatch))
+        entry_bytes = sum(batch.nbytes for batch in batches) // _PACKED
         # A shard's turn comes at its own time, not all in one batch.
         enough = max(_SMALL_LOG, head.snapshot_bytes) * (8 + shard % 8) // 8
-        if head.entries >= self._snapshot_every or log_bytes > enough:
+        if head.entries >= self._snapshot_every or head.log_bytes + entry_bytes > enough:
             self._write_snapshot(head, engine.snapshot())
             head.tokens = token
         else:
+            entry = self._kind.entry(*applied)
             self._log.updateValue((head.entries,), (entry,))
-            head.log_bytes = log_bytes
+            head.log_bytes += len(entry)
             head.tokens = (head.tokens or bytes(TOKEN_BYTES)) + token
         self.write_head(head)
         _cache.keep((*self._name, shard), token, engine)

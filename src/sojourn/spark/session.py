@@ -27,6 +27,10 @@ _JAVA_OPTIONS = (
 )  # fmt: skip
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+LOCAL_FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 
 # What a stream needs; see stream.py.
 STREAM_SETTINGS = {
@@ -108,6 +112,9 @@ def _settings(master: str, driver_memory: str, shuffle_partitions: int | None) -
     if master.startswith("local"):
         # Nobody else needs to reach us; and a laptop's own name often leads nowhere.
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        # Checkpoints are on a local disk then. Spark's default starts four processes, chmod and
+        # readlink, for each file that a batch writes there.
+        settings[FILE_MANAGER] = LOCAL_FILE_MANAGER
     if shuffle_partitions is None and master.startswith("local"):
         shuffle_partitions = 2 * local_cores(master)
     if shuffle_partitions is not None:

@@ -31,6 +31,7 @@ from sojourn.spark import parcels
 from sojourn.spark.ddl import ddl
 from sojourn.spark.heads import Head
 from sojourn.spark.intake import KIND
+from sojourn.spark.labels import labels
 from sojourn.spark.ledger import Ledger
 from sojourn.spark.pace import SOURCES, Pace, Rule, later
 from sojourn.spark.payload import PayloadFormat
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 _NEWS = pa.schema(
     [
-        ("shard", pa.int32()),
+        ("shard", pa.int64()),  # its label
         ("kind", pa.int8()),
         ("now_ms", pa.int64()),
         ("keys", pa.int64()),
@@ -185,13 +186,12 @@ class KeyShards(_Shards):
         engine = self._ledger.engine(shard, head)
         candidates = engine.apply(requirements, signals, now_ms, before_ms)
         self._note(head, engine)
-        entry = Progress.entry(requirements, signals, now_ms, before_ms)
-        self._ledger.write(shard, head, engine, entry)
+        self._ledger.write(shard, head, engine, (requirements, signals, now_ms, before_ms))
         if candidates.num_rows:
             to = shard_of(hashes(candidates.column("id")), self._plan.shards)
             for n, part in parcels.split(candidates, to):
                 body = parcels.seal(parcels.CANDIDATES, part).to_pybytes()
-                yield _News(n, parcels.CANDIDATES, now_ms, None, body)
+                yield _News(labels(self._plan.shards)[n], parcels.CANDIDATES, now_ms, None, body)
 
     def _in_time(
         self, kind: int, bodies: list[bytes], now_ms: int
@@ -261,8 +261,7 @@ class IdShards(_Shards):
         outcomes, duplicates = engine.apply(operations, candidates, cancels, now_ms)
         head.pace = Pace(now_ms)
         self._note(head, engine)
-        entry = Waiting.entry(operations, candidates, cancels, now_ms)
-        self._ledger.write(shard, head, engine, entry)
+        self._ledger.write(shard, head, engine, (operations, candidates, cancels, now_ms))
         if outcomes.num_rows:
             yield _ends(outcomes)
         if duplicates.num_rows:
