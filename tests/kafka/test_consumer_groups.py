@@ -14,6 +14,7 @@ from sojourn.kafka import Cluster
 from sojourn.kafka.groups import State
 from sojourn.kafka.groups.consumer.config import ConsumerGroupConfig
 from sojourn.kafka.groups.consumer.member import AWAY
+from sojourn.kafka.groups.consumer.regexes import compiled
 from sojourn.kafka.groups.store import CommittedOffset
 from sojourn.kafka.settings.definitions import InvalidConfig
 from sojourn.kafka.wire import ErrorCode
@@ -222,6 +223,22 @@ def test_what_re2_does_not_have_is_refused(regex: str) -> None:
     error = one.error(epoch=0, owned=frozenset(), **{**one.joining, "regex": regex})
     assert error is ErrorCode.invalid_regular_expression
     assert not one.world.coordinator.groups
+
+
+@pytest.mark.parametrize(
+    ("regex", "matching"),
+    [
+        (r"\Qa.b\E.*", {"a.b", "a.bc"}),
+        ("a[[:punct:]]b", {"a.b", "a-b"}),
+        ("[[:alpha:]]+", {"abc"}),
+        (r"abc\z", {"abc"}),
+        ("b", set()),  # the whole name has to match
+        ("(?i)ABC", {"abc"}),
+    ],
+)
+def test_regexes_are_those_of_re2(regex: str, matching: set[str]) -> None:
+    names = ["a.b", "a.bc", "a-b", "abc"]
+    assert {name for name in names if compiled(regex).fullmatch(name)} == matching
 
 
 def test_a_commit_with_an_older_epoch_counts_for_what_the_member_kept() -> None:

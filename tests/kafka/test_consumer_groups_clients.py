@@ -215,6 +215,20 @@ def test_tools_see_consumer_groups(table: Table) -> None:
         admin.delete_consumer_groups(["g"])["g"].result(WAIT_S)
 
 
+def test_a_member_that_is_fenced_by_a_scripted_fault_joins_again(table: Table) -> None:
+    for _ in range(2):
+        table.join()
+    table.share()
+    epoch = table.group.epoch
+    with table.cluster.faults.answer(
+        "ConsumerGroupHeartbeat", "FENCED_MEMBER_EPOCH", times=1
+    ) as fault:
+        table.until(lambda: fault.hits == 1)
+        table.share()
+    assert table.group.epoch == epoch  # nobody else had to notice
+    assert table.group.state is State.STABLE
+
+
 @pytest.mark.nightly
 def test_the_java_client_shares_commits_and_is_fenced() -> None:
     if not sojourn.compiled:

@@ -1,12 +1,15 @@
-"""Subscriptions by regular expression: which topics match, and when to look again.
+r"""Subscriptions by regular expression: which topics match, and when to look again.
 
 Kafka resolves the expressions of a group together, beside its heartbeats: the answer to the
 heartbeat that brings a new one has no topics of it yet. It looks again at the earliest ten seconds
 later, if an expression is not resolved or a topic was created, and at the latest after
 `group.consumer.regex.refresh.interval.ms`.
 
-Kafka uses RE2/J. Python's expressions are the same but for rare notations; what RE2 has not, such
-as looking ahead and references back, is refused here, too.
+Kafka uses RE2/J. What RE2 has not, such as looking ahead and references back, is refused here, too.
+What Python has not is translated as far as names of topics need it:
+
+    RE2       \Qa.b\E     [[:digit:]]     \z
+    Python    a\.b        [0-9]           \Z
 """
 
 from __future__ import annotations
@@ -28,15 +31,39 @@ _NOT_IN_RE2 = {
 }
 
 
+# In a bracket; names of topics are ASCII.
+_POSIX = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "digit": "0-9",
+    "lower": "a-z",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+    "punct": r"!-/:-@\[-`{-~",
+}
+_NOTATION = re.compile(r"\\Q(?P<quoted>.*?)(?:\\E|\Z)|\\.|\[:(?P<posix>\w+):\]", re.DOTALL)
+
+
 def compiled(regex: str) -> re.Pattern[str]:
     """The expression; or re.error if it is none, or RE2 has not what it uses."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         parser: Any = re._parser  # type: ignore[attr-defined]
-        for name in _operators(parser.parse(regex)):
+        translated = _NOTATION.sub(_in_python, regex)
+        for name in _operators(parser.parse(translated)):
             if name in _NOT_IN_RE2:
                 raise re.error(f"{name.lower().replace('_', ' ')} is not supported")
-        return re.compile(regex)
+        return re.compile(translated)
+
+
+def _in_python(notation: re.Match[str]) -> str:
+    """What stands for a notation of RE2's in Python; itself, if Python has it."""
+    if notation["quoted"] is not None:
+        return re.escape(notation["quoted"])
+    if notation["posix"] is not None:
+        return _POSIX.get(notation["posix"], notation[0])
+    return r"\Z" if notation[0] == r"\z" else notation[0]
 
 
 def _operators(parsed: Iterable[Any]) -> Iterator[str]:
