@@ -37,6 +37,8 @@ class Purgatory(Face):
     `sojourn.Purgatory`, in milliseconds.
     """
 
+    if TYPE_CHECKING:
+        _sj_core: sojourn.core.purgatory.Purgatory
     _sj_timer: Any = NotYet()
     _sj_owns_timer: Any = NotYet()
 
@@ -172,7 +174,7 @@ class Purgatory(Face):
         """Try to complete the operation; if it is not to be, let it wait. See `Purgatory`."""
         self._sj_loop.check()
         self._sj_loop.check_open()
-        return self._sj_core.try_complete_else_watch(  # type: ignore[no-any-return]
+        return self._sj_core.try_complete_else_watch(
             operation, keys, requires=requires, needed=needed
         )
 
@@ -180,26 +182,26 @@ class Purgatory(Face):
         """Let many operations wait for progress; return how many completed at once."""
         self._sj_loop.check()
         self._sj_loop.check_open()
-        return self._sj_core.submit_many(rows)  # type: ignore[no-any-return]
+        return self._sj_core.submit_many(rows)
 
     # News and signals, from any thread.
 
     def check_and_complete(self, key: Hashable) -> int:
         """Try every operation that watches the key; return how many this call completed."""
         if self._sj_loop.is_here():
-            return self._sj_core.check_and_complete(key)  # type: ignore[no-any-return]
+            return self._sj_core.check_and_complete(key)
         return self._sj_hand_over(self._sj_core.check_and_complete, as_key(key))
 
     def signal(self, key: Hashable, offset: int) -> int:
         """Move the key's progress up to the offset; return how many operations that completed."""
         if self._sj_loop.is_here():
-            return self._sj_core.signal(key, offset)  # type: ignore[no-any-return]
+            return self._sj_core.signal(key, offset)
         return self._sj_hand_over(self._sj_core.signal_many, checked_signals([(key, offset)]))
 
     def signal_many(self, signals: Iterable[tuple[Hashable, int]]) -> int:
         """Do that for each (key, offset), in order; all are checked before the first is sent."""
         if self._sj_loop.is_here():
-            return self._sj_core.signal_many(signals)  # type: ignore[no-any-return]
+            return self._sj_core.signal_many(signals)
         signals = as_list(signals, "signals must be (key, offset) pairs")
         if not signals:
             return 0
@@ -209,32 +211,30 @@ class Purgatory(Face):
 
     def progress(self, key: Hashable) -> int | None:
         """How far the key has come: the largest offset signalled; None if none is known."""
-        return self._sj_core.progress(key)  # type: ignore[no-any-return]
+        return self._sj_core.progress(key)
 
     def waiting(self, key: Hashable = _ALL) -> list[DelayedOperation]:
         """Return the operations that wait on the key, or all of them, as they are now."""
-        core = self._sj_core
-        operations: list[DelayedOperation] = core.waiting() if key is _ALL else core.waiting(key)
-        return operations
+        return self._sj_core.waiting() if key is _ALL else self._sj_core.waiting(key)
 
     @property
     def watched(self) -> int:
         """Places in all watch lists, and requirements that do not hold yet."""
-        return self._sj_core.watched  # type: ignore[no-any-return]
+        return self._sj_core.watched
 
     @property
     def delayed(self) -> int:
         """Operations with a running timeout."""
-        return self._sj_core.delayed  # type: ignore[no-any-return]
+        return self._sj_core.delayed
 
     def metrics(self) -> PurgatoryMetrics:
         """Return counts and histograms as they are now."""
-        return self._sj_core.metrics()  # type: ignore[no-any-return]
+        return self._sj_core.metrics()
 
     def audit(self, sample: int = 100) -> int:
         """Try a sample of the waiting operations, which nobody signalled; return how many held."""
         self._sj_loop.check()
-        return self._sj_core.audit(sample)  # type: ignore[no-any-return]
+        return self._sj_core.audit(sample)
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
         """Stop waiting, on all their keys, the operations on this one; return them.
@@ -242,7 +242,7 @@ class Purgatory(Face):
         Whoever waits for one of them gets `Cancelled`.
         """
         self._sj_loop.check()
-        return self._sj_core.cancel_for_key(key)  # type: ignore[no-any-return]
+        return self._sj_core.cancel_for_key(key)
 
     def close(self) -> int:
         """Take no more operations and drop those that wait; return how many that was.
@@ -251,7 +251,7 @@ class Purgatory(Face):
         """
         self._sj_loop.check()
         self._sj_loop.is_closed = True
-        dropped: int = self._sj_core.close()
+        dropped = self._sj_core.close()
         if self._sj_owns_timer:
             self._sj_timer.close()
         return dropped

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from operator import index
 from typing import Any
 
 from sojourn.client.calls import NoReply, Reply
 from sojourn.durable import Answer, Operation
-from sojourn.durable.checks import call_with_row, checked_id, checked_signal_row
-from sojourn.durable.submissions import checked_submission
+from sojourn.durable.checks import checked_id, checked_signal_row
+from sojourn.durable.submissions import checked_row, class_of, payload_of, traceparent_of
 from sojourn.errors import (
     Full,
     IdTaken,
@@ -59,37 +58,28 @@ _SHOWN = 200  # characters of a reply that cannot be read
 
 def submission_row(row: Any) -> bytes:
     """The arguments of `submit`, in their order or by name, as an operation in JSON."""
-    return call_with_row(_submission, row)
-
-
-def _submission(
-    id: Any,
-    requires: Any,
-    timeout_ms: Any,
-    needed: Any = None,
-    class_: Any = "",
-    payload: Any = None,
-    traceparent: Any = None,
-) -> bytes:
-    if isinstance(requires, Iterable) and not isinstance(requires, (str, bytes)):
-        requires = list(requires)  # it is read twice
-    checked_submission(id, requires, timeout_ms, needed, class_, payload, traceparent)
-    row: dict[str, Any] = {
-        "id": id,
-        "requires": [{"key": key, "offset": index(offset)} for key, offset in requires],
-        "timeout_ms": index(timeout_ms),
+    submission = checked_row(row)
+    content, flat = submission.content, submission.requires
+    operation: dict[str, Any] = {
+        "id": submission.id,
+        "requires": [
+            {"key": key, "offset": offset}
+            for key, offset in zip(flat[::2], flat[1::2], strict=True)
+        ],
+        "timeout_ms": submission.timeout_ms,
     }
-    if needed is not None:
-        row["needed"] = index(needed)
-    if class_:
-        row["class"] = class_
+    if 2 * submission.needed < len(flat):
+        operation["needed"] = submission.needed
+    if class_ := class_of(content):
+        operation["class"] = class_
+    payload = payload_of(content)
     if isinstance(payload, bytes):
-        row["payload_base64"] = b64encode(payload).decode()
+        operation["payload_base64"] = b64encode(payload).decode()
     elif payload is not None:
-        row["payload"] = payload
-    if traceparent is not None:
-        row["traceparent"] = traceparent
-    return _encode(row).encode()
+        operation["payload"] = payload
+    if traceparent := traceparent_of(content):
+        operation["traceparent"] = traceparent
+    return _encode(operation).encode()
 
 
 def signal_row(row: Any) -> bytes:
