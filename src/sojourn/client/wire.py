@@ -174,7 +174,7 @@ def read_error(error: dict[str, Any]) -> SojournError:
 
 @contextmanager
 def understanding(url: str) -> Iterator[None]:
-    """What is not as the protocol has it is the service's error, and not a riddle."""
+    """Raise ServiceError for a reply that is not as the protocol has it."""
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError) as error:

@@ -112,23 +112,23 @@ class Columns:
 
     def reads(self) -> list[str]:
         """Say which columns of a table are read; where nothing is said, ours by name."""
-        found: list[str] = []
+        columns: list[str] = []
         for target, source in self.sources:
             if isinstance(source, str):
-                found += self._template(target, source, []).names if "{" in source else [source]
+                columns += self._template(target, source, []).names if "{" in source else [source]
         for key, _ in self.requires:
-            found += self._template("requires", key, []).names
-        found += [column for column, _ in self.where]
-        given = {target for target, _ in self.sources}
-        given |= {"timeout_ms"} if self.timeout_ms is not None else set()
-        given |= {"requires"} if self.requires else set()
-        stems = {target.rpartition("_")[0] for target in given if "_" in target}
+            columns += self._template("requires", key, []).names
+        columns += [column for column, _ in self.where]
+        targets = {target for target, _ in self.sources}
+        targets |= {"timeout_ms"} if self.timeout_ms is not None else set()
+        targets |= {"requires"} if self.requires else set()
+        stems = {target.rpartition("_")[0] for target in targets if "_" in target}
         stems |= {"timeout"} if "deadline" in stems else set()
         for column in rows.TABLES[self.table].names:
             stem = column.rpartition("_")[0]
-            if column not in given and not (stem and stem in stems):
-                found.append(column)
-        return list(dict.fromkeys(found))
+            if column not in targets and not (stem and stem in stems):
+                columns.append(column)
+        return list(dict.fromkeys(columns))
 
     def of(self, table: Any) -> pa.Table:
         """Return the Arrow table with our columns, and of operations those that pass through."""
@@ -304,15 +304,15 @@ def _sources(table: str, columns: Mapping[str, Any]) -> tuple[tuple[str, str | i
 
 
 def _where(where: Where | None) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
-    found: list[tuple[str, tuple[str, ...] | None]] = []
+    conditions: list[tuple[str, tuple[str, ...] | None]] = []
     for column, wanted in (where or {}).items():
         if wanted is None:
-            found.append((column, None))
+            conditions.append((column, None))
         elif isinstance(wanted, (str, int)):
-            found.append((column, (_comparable(wanted),)))
+            conditions.append((column, (_comparable(wanted),)))
         else:
-            found.append((column, tuple(_comparable(value) for value in wanted)))
-    return tuple(found)
+            conditions.append((column, tuple(_comparable(value) for value in wanted)))
+    return tuple(conditions)
 
 
 def _comparable(value: str | int) -> str:
@@ -324,13 +324,13 @@ def _timeout_ms(timeout: str | int | timedelta) -> int:
         return timeout // timedelta(milliseconds=1)
     if isinstance(timeout, int) and not isinstance(timeout, bool):
         return timeout
-    found = times.duration_ms(timeout) if isinstance(timeout, str) else None
-    if found is None:
+    timeout_ms = times.duration_ms(timeout) if isinstance(timeout, str) else None
+    if timeout_ms is None:
         raise OutOfRange(
             f"timeout must be a duration like '30min', a timedelta or milliseconds, got {timeout!r}"
             "; for a column write timeout_ms='its name'"
         )
-    return found
+    return timeout_ms
 
 
 def _with_units(stem: str) -> tuple[str, ...]:

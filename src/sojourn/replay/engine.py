@@ -126,8 +126,8 @@ class Engine:
         self._progress.apply(None, None, now_ms)
         ended, _ = self._waiting.apply(None, None, None, now_ms)
         numbers = ended.column("tag").to_numpy()
-        known = ended.select(schemas.STREAM_OUTCOMES.names)
-        outcomes = self._beside(pa.Table.from_batches([known]), numbers)
+        outcome_columns = ended.select(schemas.STREAM_OUTCOMES.names)
+        outcomes = self._beside(pa.Table.from_batches([outcome_columns]), numbers)
         self._shelf.remove(numbers)
         rejected = pa.concat_tables([rows.REJECTED.empty_table(), *self._rejected])
         self._rejected = []
@@ -136,9 +136,9 @@ class Engine:
     def pending(self) -> pa.Table:
         """Return the operations that wait, in the order they came in."""
         numbers = np.sort(self._waiting.pending().column("tag").to_numpy())
-        known = [schemas.OPERATIONS.empty_table()]
-        known += [rows.check_operations(table).table() for _, table in self._shelf.take(numbers)]
-        return self._beside(pa.concat_tables(known).combine_chunks(), numbers)
+        tables = [schemas.OPERATIONS.empty_table()]
+        tables += [rows.check_operations(table).table() for _, table in self._shelf.take(numbers)]
+        return self._beside(pa.concat_tables(tables).combine_chunks(), numbers)
 
     def snapshot(self) -> bytes:
         """Return all of the state as bytes, for `restore`."""
@@ -171,9 +171,9 @@ class Engine:
     def __repr__(self) -> str:
         return f"<Engine now_ms={self.now_ms} waiting={len(self)}>"
 
-    def _events(self, given: Any, name: str) -> pa.RecordBatch:
+    def _events(self, events: Any, name: str) -> pa.RecordBatch:
         """Return the signals or cancels that are in time; reject the others."""
-        table = rows.as_table(given, name)
+        table = rows.as_table(events, name)
         clean = rows.CHECKS[name](table)
         return self._in_time(table, name, clean, clean.at_ms).batch(rows.TABLES[name])
 
@@ -208,11 +208,11 @@ class Engine:
                 f"table; cast it to the same. {error}"
             ) from None
 
-    def _beside(self, known: pa.Table, numbers: Integers) -> pa.Table:
+    def _beside(self, own: pa.Table, numbers: Integers) -> pa.Table:
         """Return the columns known with those of the user's beside them."""
         names = self._extras.names
         if not names:
-            return known
+            return own
         pieces = [self._extras.empty_table()]
         places = [np.empty(0, dtype=np.int64)]
         for at, table in self._shelf.take(numbers):
@@ -221,8 +221,8 @@ class Engine:
         extras = pa.concat_tables(pieces, promote_options="default").select(names)
         order = np.argsort(np.concatenate(places))
         extras = extras.take(pa.array(order)).combine_chunks()
-        columns = [*known.columns, *extras.columns]
-        return pa.table(columns, schema=pa.schema([*known.schema, *self._extras]))
+        columns = [*own.columns, *extras.columns]
+        return pa.table(columns, schema=pa.schema([*own.schema, *self._extras]))
 
     def _checked_now_ms(self, value: Any) -> int:
         try:

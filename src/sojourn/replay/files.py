@@ -83,8 +83,8 @@ def _canonical(table: pa.Table, name: str) -> tuple[pa.Table, pa.Table]:
         return pa.Table.from_batches([batch]), clean.rejected
     needed = pa.nulls(len(clean), pa.int64())
     if "needed" in table.column_names:  # as it was: null means all
-        given = times.integers(table["needed"], "needed")
-        needed = pa.array(given.values, mask=given.null).take(pa.array(clean.numbers))
+        numbers = times.integers(table["needed"], "needed")
+        needed = pa.array(numbers.values, mask=numbers.null).take(pa.array(clean.numbers))
     canonical = clean.table().set_column(4, "needed", needed)
     for column in clean.extras.column_names:
         canonical = canonical.append_column(clean.extras.field(column), clean.extras[column])

@@ -268,17 +268,17 @@ def _json_at_once(data: bytes, kinds: Kinds) -> pa.Table | None:
     return table if len(table) == lines and usual else None
 
 
-def _is_usual(found: pa.DataType, kind: str | None) -> bool:
-    if kind is None or pa.types.is_null(found):
+def _is_usual(type_: pa.DataType, kind: str | None) -> bool:
+    if kind is None or pa.types.is_null(type_):
         return True
     if kind == REQUIRES:
-        if not pa.types.is_list(found) or not pa.types.is_struct(found.value_type):
+        if not pa.types.is_list(type_) or not pa.types.is_struct(type_.value_type):
             return False
-        fields = {field.name: field.type for field in found.value_type}
+        fields = {field.name: field.type for field in type_.value_type}
         return _is_usual(fields.get("key", pa.bool_()), TEXT) and _is_usual(
             fields.get("offset", pa.bool_()), INTEGER
         )
-    return bool(pa.types.is_int64(found) or (pa.types.is_string(found) and kind != INTEGER))
+    return bool(pa.types.is_int64(type_) or (pa.types.is_string(type_) and kind != INTEGER))
 
 
 def parse_lines(lines: Iterable[bytes], name: str, kinds: Kinds) -> Contents:

@@ -119,10 +119,10 @@ def integers(table: pa.Table, name: str, number_column: str) -> Numbers:
 def moments(table: pa.Table, name: str, stem: str) -> tuple[str, Numbers]:
     """Return the column of times called `stem`, and its times; warn of a doubtful unit."""
     time_column = time_name(table.column_names, stem) or f"{stem}_ms"
-    given = column(table, name, time_column)
+    values = column(table, name, time_column)
     unit = time_column.rpartition("_")[2]
-    read = times.moments(given, unit, f"{name}: the column {time_column!r}")
-    if not pa.types.is_timestamp(given.type):
+    read = times.moments(values, unit, f"{name}: the column {time_column!r}")
+    if not pa.types.is_timestamp(values.type):
         _warn_of_units(table, name, time_column, read.values)
     return time_column, read
 

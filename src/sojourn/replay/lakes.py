@@ -47,8 +47,8 @@ def _delta(where: str, name: str) -> list[File]:
         raise _too_clever(where, name, f"a Delta table with {what}")
     files = []
     for action in pa.table(table.get_add_actions(flatten=False)).to_pylist():
-        said = (action.get("partition") or {}).items()
-        texts = tuple((column, None if value is None else str(value)) for column, value in said)
+        values = (action.get("partition") or {}).items()
+        texts = tuple((column, None if value is None else str(value)) for column, value in values)
         place = unquote(action["path"])
         whole = place if stores.is_url(place) else f"{where}/{place}"
         files.append(stores.file(whole, action["size_bytes"], texts))
@@ -76,8 +76,8 @@ def _iceberg(where: str, version: str, name: str) -> list[File]:
 
 def _number(version: str) -> int:
     """Of `00002-….metadata.json` and `v2.metadata.json` alike."""
-    found = re.match(r"v?(\d+)", version.rpartition("/")[2])
-    return int(found[1]) if found else -1
+    match = re.match(r"v?(\d+)", version.rpartition("/")[2])
+    return int(match[1]) if match else -1
 
 
 def _not_installed(where: str, name: str, what: str, package: str) -> BadFile:

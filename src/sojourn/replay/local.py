@@ -166,6 +166,6 @@ def _pending(clean: rows.CleanOperations, endings: Endings) -> pa.Table:
     return _beside(pending.table(None), pending.extras)
 
 
-def _beside(known: pa.Table, extras: pa.Table) -> pa.Table:
-    names = [*known.column_names, *extras.column_names]
-    return pa.table([*known.columns, *extras.columns], names=names)
+def _beside(own: pa.Table, extras: pa.Table) -> pa.Table:
+    names = [*own.column_names, *extras.column_names]
+    return pa.table([*own.columns, *extras.columns], names=names)

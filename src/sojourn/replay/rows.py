@@ -342,8 +342,8 @@ def _timeouts(table: pa.Table, submitted: Numbers, verdict: Verdict) -> Integers
     if column is not None or time_name(table.column_names, "deadline") is None:
         column = column or "timeout_ms"
         what = f"{OPERATIONS}: the column {column!r}"
-        given = inputs.column(table, OPERATIONS, column)
-        timeout = times.durations(given, column.rpartition("_")[2], what)
+        durations = inputs.column(table, OPERATIONS, column)
+        timeout = times.durations(durations, column.rpartition("_")[2], what)
         verdict.blame_numbers(column, timeout, "a duration")
         verdict.blame(f"{column} is negative", timeout.values < 0)
         return timeout.values

@@ -79,8 +79,8 @@ def file(path: str, size: int, said: tuple[tuple[str, str | None], ...] = ()) ->
 def is_folder(path: str, inner: str) -> bool:
     """Say whether there is a folder of this name in the path."""
     system, root = _place(path)
-    found = system.get_file_info(f"{root}/{inner}")
-    return bool(found.type == fs.FileType.Directory)
+    info = system.get_file_info(f"{root}/{inner}")
+    return bool(info.type == fs.FileType.Directory)
 
 
 def names(path: str, inner: str, ending: str) -> list[str]:
@@ -88,8 +88,8 @@ def names(path: str, inner: str, ending: str) -> list[str]:
     system, root = _place(path)
     below = fs.FileSelector(f"{root}/{inner}", allow_not_found=True)
     scheme = f"{urlsplit(path).scheme}://" if is_url(path) else ""
-    found = [info.path for info in system.get_file_info(below)] if is_folder(path, inner) else []
-    return sorted(f"{scheme}{name}" for name in found if name.endswith(ending))
+    paths = [info.path for info in system.get_file_info(below)] if is_folder(path, inner) else []
+    return sorted(f"{scheme}{name}" for name in paths if name.endswith(ending))
 
 
 def _place(path: str) -> tuple[Any, str]:
@@ -120,9 +120,9 @@ def _matches(system: Any, base: str, parts: list[str]) -> Iterator[str]:
     first, *rest = parts
     if first == "**" and rest:  # no folder, or any number of them
         yield from _matches(system, base, rest)
-    found = system.get_file_info(fs.FileSelector(base, allow_not_found=True))
+    infos = system.get_file_info(fs.FileSelector(base, allow_not_found=True))
     name = re.compile(r".*" if first == "**" else _pattern(first))
-    for info in sorted(found, key=lambda info: info.path):
+    for info in sorted(infos, key=lambda info: info.path):
         hidden = info.base_name.startswith(("_", ".")) and not first.startswith(("_", "."))
         if hidden or not name.fullmatch(info.base_name):
             continue
@@ -136,8 +136,8 @@ def _matches(system: Any, base: str, parts: list[str]) -> Iterator[str]:
 
 
 def _below(system: Any, url: str, root: str) -> Iterator[File]:
-    found = system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
-    for info in sorted(found, key=lambda info: info.path.split("/")):
+    infos = system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
+    for info in sorted(infos, key=lambda info: info.path.split("/")):
         parts = info.path[len(root) :].strip("/").split("/")
         if info.type == fs.FileType.File and not any(p.startswith(("_", ".")) for p in parts):
             yield File(url, info.path, info.size, tuple(_said(parts[:-1])))
@@ -166,18 +166,18 @@ def _system(url: str) -> tuple[Any, str]:
     if not url:
         return fs.LocalFileSystem(), ""
     scheme, _, rest = url.partition("://")
-    known = f"{_SCHEMES.get(scheme.lower(), scheme.lower())}://{rest}"
+    address = f"{_SCHEMES.get(scheme.lower(), scheme.lower())}://{rest}"
     # Wildcards are no part of a URL: what begins with the first is added again. What is behind a
     # question mark is for the store.
-    known, mark, options = known.partition("?")
-    wild = _WILD.search(known)
-    plain, behind = (known[: wild.start()], known[wild.start() :]) if wild else (known, "")
+    address, mark, options = address.partition("?")
+    wild = _WILD.search(address)
+    plain, behind = (address[: wild.start()], address[wild.start() :]) if wild else (address, "")
     plain += mark + options
     try:
         system, path = fs.FileSystem.from_uri(plain)
     except (pa.ArrowException, OSError, ImportError) as error:
         system, path = _through_fsspec(url, plain, error)
-    inner = "/" if wild and known[: wild.start()].endswith("/") and path[-1:] != "/" else ""
+    inner = "/" if wild and address[: wild.start()].endswith("/") and path[-1:] != "/" else ""
     return system, path + inner + behind
 
 
@@ -191,7 +191,7 @@ def _through_fsspec(url: str, plain: str, error: Exception) -> tuple[Any, str]:
             "fsspec wants for this scheme"
         ) from None
     try:
-        found, path = fsspec.core.url_to_fs(plain)
+        system, path = fsspec.core.url_to_fs(plain)
     except (ImportError, ValueError) as cause:
         raise BadFile(f"{url}: neither Arrow nor fsspec can reach it: {cause}") from None
-    return fs.PyFileSystem(fs.FSSpecHandler(found)), path
+    return fs.PyFileSystem(fs.FSSpecHandler(system)), path

@@ -118,10 +118,10 @@ def datetime_ms(moment: datetime) -> int:
 
 def duration_ms(text: str) -> int | None:
     """Return the milliseconds of `500ms`, `10 s`, `5min`, `2h` or `1d`."""
-    found = re.fullmatch(r"(\d+)\s*([a-z]+)", text)
-    if found is None or found[2] not in _WORDS_MS:
+    match = re.fullmatch(r"(\d+)\s*([a-z]+)", text)
+    if match is None or match[2] not in _WORDS_MS:
         return None
-    return int(found[1]) * _WORDS_MS[found[2]]
+    return int(match[1]) * _WORDS_MS[match[2]]
 
 
 def nulls(column: pa.Array | pa.ChunkedArray) -> Mask | None:
@@ -203,12 +203,12 @@ def _of_text(
             null[n] = True
             continue
         number = _number(text)
-        found = of_text(text) if number is None else math.floor(number * up / down)
-        if found is None or (unit is None and number != found):
+        whole = of_text(text) if number is None else math.floor(number * up / down)
+        if whole is None or (unit is None and number != whole):
             unreadable[n] = True
         else:
-            values[n] = min(max(found, LEAST), MOST)
-            outside[n] = values[n] != found
+            values[n] = min(max(whole, LEAST), MOST)
+            outside[n] = values[n] != whole
     return Numbers(values, _some(null), _some(outside), _some(unreadable))
 
 

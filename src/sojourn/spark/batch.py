@@ -63,7 +63,7 @@ class Resolution:
         return self
 
     def unpersist(self) -> None:
-        """Let go of the rows that were kept."""
+        """Release the rows that were kept."""
         self.rows.unpersist()
 
     def __enter__(self) -> Resolution:
@@ -171,12 +171,12 @@ def _shuffled(tables: Tables, job: stages.Job, output: StructType) -> DataFrame:
     packed = tables.operations.mapped(job.pack_operations, parcels.SPARK_SCHEMA).union(
         tables.signals.mapped(job.pack_signals, parcels.SPARK_SCHEMA)
     )
-    found = packed.repartitionById(job.partitions, "partition").mapInArrow(
+    held = packed.repartitionById(job.partitions, "partition").mapInArrow(
         job.find_moments, parcels.SPARK_SCHEMA
     )
     if tables.cancels is not None:
-        found = found.union(tables.cancels.mapped(job.pack_cancels, parcels.SPARK_SCHEMA))
-    return found.repartitionById(job.partitions, "partition").mapInArrow(job.end_operations, output)
+        held = held.union(tables.cancels.mapped(job.pack_cancels, parcels.SPARK_SCHEMA))
+    return held.repartitionById(job.partitions, "partition").mapInArrow(job.end_operations, output)
 
 
 def _resolution(ended: DataFrame, extras: list[str], strategy: str) -> Resolution:
@@ -206,8 +206,8 @@ def _with_timestamps(df: DataFrame) -> DataFrame:
             if name in df.columns:
                 raise BadTable(rows.NAME_TAKEN.format(name=name))
             # Spark's timestamps are microseconds; what is beyond them is null.
-            known = sf.abs(sf.col(column)) < rows.MOST // 1000
-            columns.append(sf.when(known, sf.timestamp_millis(column)).alias(name))
+            is_in_range = sf.abs(sf.col(column)) < rows.MOST // 1000
+            columns.append(sf.when(is_in_range, sf.timestamp_millis(column)).alias(name))
     return df.select(*columns)
 
 

@@ -27,7 +27,7 @@ class Folder:
         if not self.exists(place):
             return []
         return [
-            str(found.getPath().getName()) for found in self._system.listStatus(self._at(place))
+            str(status.getPath().getName()) for status in self._system.listStatus(self._at(place))
         ]
 
     def move(self, place: str, to: str) -> None:

@@ -42,9 +42,9 @@ class Head:
         return tokens.index(token) if token in tokens else None
 
 
-def head_of(found: Any) -> Head:
+def head_of(state: Any) -> Head:
     """Return the head that Spark's state holds."""
-    tokens, snapshot_bytes, log_bytes, next_ms, names, waiting, now_ms, latest_ms, news_ms = found
+    tokens, snapshot_bytes, log_bytes, next_ms, names, waiting, now_ms, latest_ms, news_ms = state
     pace = Pace(now_ms, tuple(latest_ms), tuple(news_ms))
     return Head(bytes(tokens), snapshot_bytes, log_bytes, next_ms, names, waiting, pace)
 

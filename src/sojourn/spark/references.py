@@ -5,7 +5,7 @@ That two keys may share a hash does no harm, they only share a partition.
 
 A requirement is sent to where its key is, and the moment found there has to find its way back to
 its operation. It could carry the number of its row; but a partition that Spark computes a second
-time, because a machine was lost, may have its rows in another order, and the numbers would lie.
+time, because a machine was lost, may have its rows in another order, with other numbers.
 So it carries a fingerprint of what the operation says, 96 bits of it, and two rows that say the
 same are the same operation:
 
@@ -39,9 +39,9 @@ class FingerprintsMeet(SojournError, RuntimeError):
     """Two different operations have the same fingerprint: rename the id of one of them."""
 
 
-def partitions(found: Hashes, count: int) -> npt.NDArray[np.uint16]:
+def partitions(hashed: Hashes, count: int) -> npt.NDArray[np.uint16]:
     """Return the partition for each hash or reference: they share the first 20 bits."""
-    return (((found >> np.uint64(44)) * np.uint64(count)) >> np.uint64(20)).astype(np.uint16)
+    return (((hashed >> np.uint64(44)) * np.uint64(count)) >> np.uint64(20)).astype(np.uint16)
 
 
 def tags(clean: CleanOperations, key_hashes: Hashes) -> Hashes:
@@ -51,10 +51,10 @@ def tags(clean: CleanOperations, key_hashes: Hashes) -> Hashes:
     """
     place = within(clean.starts).astype(np.uint64)
     each = mixed(key_hashes, mixed(clean.offsets.view(np.uint64) + place))
-    found: Hashes = np.add.reduceat(each, clean.starts[:-1])
+    hashed: Hashes = np.add.reduceat(each, clean.starts[:-1])
     for words in (clean.submitted_ms, clean.timeout_ms, clean.needed):
-        found = mixed(found, words)
-    return found
+        hashed = mixed(hashed, words)
+    return hashed
 
 
 def of_operations(
@@ -74,14 +74,14 @@ def places(references: Hashes, checks: Checks, wanted: Hashes, wanted_checks: Ch
 
     Raises FingerprintsMeet if two of `references` are the same, checks included.
     """
-    known = Codes(_fingerprints(references, checks))
-    if known.count < len(references):
-        twice = int((known.codes != np.arange(len(references))).argmax())
+    codes = Codes(_fingerprints(references, checks))
+    if codes.count < len(references):
+        twice = int((codes.codes != np.arange(len(references))).argmax())
         raise FingerprintsMeet(
             "two different operations have the same fingerprint, a chance of 1 in 2⁷⁶ for "
             f"each pair; put a letter before the ids, all of them, and try again (row {twice})"
         )
-    return known.find(_fingerprints(wanted, wanted_checks), 1).astype(np.int64)
+    return codes.find(_fingerprints(wanted, wanted_checks), 1).astype(np.int64)
 
 
 def _fingerprints(references: Hashes, checks: Checks) -> pa.Array:

@@ -5,7 +5,7 @@
     signals ───── pack_signals ─────┘                                └── end_operations ── rows
 
 1. `pack_operations` checks them and sends each requirement to the partition of its key; the
-   operation itself comes along, for the ride. `pack_signals` sends each signal to its key.
+   operation itself is passed on as it is. `pack_signals` sends each signal to its key.
 2. `find_moments` has all requirements and all signals of its keys. It finds from when on each
    requirement holds, and sends that to the partition of the operation's id.
 3. `end_operations` has all operations, moments and cancels of its ids, and says how each ends.
@@ -110,12 +110,12 @@ class Job:
             one_piece(questions["key"]), questions["offset"].to_numpy(), threads=1
         )
         operations = questions["reference"].to_numpy()
-        found = pa.table(
+        table = pa.table(
             [operations, questions["check"], questions["index"], moments, holds],
             schema=parcels.SCHEMAS[parcels.MOMENTS],
         )
         by_id = references.partitions(operations, self.partitions)
-        yield from parcels.sent(found, by_id, parcels.MOMENTS, 0)
+        yield from parcels.sent(table, by_id, parcels.MOMENTS, 0)
 
     def end_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         kinds = (parcels.OPERATIONS, parcels.MOMENTS, parcels.CANCELS)
@@ -175,26 +175,26 @@ def steps_in(received: list[parcels.Parcel]) -> Steps:
     return Steps(one_piece(events.column(0)), offsets, at_ms, threads=1)
 
 
-def _placed(clean: rows.CleanOperations, found: pa.Table | None) -> tuple[Integers, Mask]:
+def _placed(clean: rows.CleanOperations, table: pa.Table | None) -> tuple[Integers, Mask]:
     """Put each moment beside the requirement it was found for."""
-    if found is None:
-        found = parcels.SCHEMAS[parcels.MOMENTS].empty_table()
+    if table is None:
+        table = parcels.SCHEMAS[parcels.MOMENTS].empty_table()
     operations, checks = references.of_operations(clean, hashes(clean.ids), hashes(clean.keys))
     places = references.places(
-        operations, checks, found["reference"].to_numpy(), found["check"].to_numpy()
+        operations, checks, table["reference"].to_numpy(), table["check"].to_numpy()
     )
     ours = places >= 0  # the others belong to operations that were duplicates
-    slots = (clean.starts[places] + found["index"].to_numpy())[ours]
+    slots = (clean.starts[places] + table["index"].to_numpy())[ours]
     moments = np.zeros(len(clean.offsets), dtype=np.int64)
     holds = np.zeros(len(clean.offsets), dtype=np.bool_)
-    known = np.zeros(len(clean.offsets), dtype=np.bool_)
-    moments[slots] = found["moment_ms"].to_numpy()[ours]
-    holds[slots] = found["holds"].to_numpy()[ours]
-    known[slots] = True
-    if not known.all():
+    placed = np.zeros(len(clean.offsets), dtype=np.bool_)
+    moments[slots] = table["moment_ms"].to_numpy()[ours]
+    holds[slots] = table["holds"].to_numpy()[ours]
+    placed[slots] = True
+    if not placed.all():
         raise RowsChanged(
-            f"{int((~known).sum())} requirements of {len(known)} were lost on their way: the rows "
-            "of operations were not the same when Spark read them again; persist or write them "
-            "first if they are made with rand(), uuid() or the like"
+            f"{int((~placed).sum())} requirements of {len(placed)} were lost on their way: the "
+            "rows of operations were not the same when Spark read them again; persist or write "
+            "them first if they are made with rand(), uuid() or the like"
         )
     return moments, holds

@@ -137,9 +137,9 @@ class _Reader:
         return pa.table(arrays, schema=self.schema)
 
     def _broken(self, rejected: pa.Table) -> pa.Table:
-        known = {rows.CORRUPT: rejected["row"], rows.CORRUPT_REASON: rejected["reason"]}
+        own = {rows.CORRUPT: rejected["row"], rows.CORRUPT_REASON: rejected["reason"]}
         many = len(rejected)
-        arrays = [known.get(field.name, pa.nulls(many, field.type)) for field in self.schema]
+        arrays = [own.get(field.name, pa.nulls(many, field.type)) for field in self.schema]
         return pa.table(arrays, schema=self.schema)
 
 
@@ -153,8 +153,8 @@ class _Schemas:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for split in _given(self.splits, batches):
             schema = files.read_file(split.file, self.columns).table.schema
-            found = pa.array([schema.serialize().to_pybytes()])
-            yield pa.record_batch([found], names=["columns"])
+            serialized = pa.array([schema.serialize().to_pybytes()])
+            yield pa.record_batch([serialized], names=["columns"])
 
 
 def _given(splits: tuple[Split, ...], batches: Iterable[pa.RecordBatch]) -> Iterator[Split]:
@@ -172,9 +172,9 @@ def _tasks(spark: SparkSession, splits: list[Split]) -> DataFrame:
     return spark.range(0, len(splits), 1, tasks)
 
 
-def _splits(found: list[File]) -> list[Split]:
+def _splits(files: list[File]) -> list[Split]:
     with ThreadPoolExecutor(8) as pool:
-        return [split for some in pool.map(_splits_of, found) for split in some]
+        return [split for some in pool.map(_splits_of, files) for split in some]
 
 
 def _splits_of(file: File) -> list[Split]:
@@ -201,16 +201,16 @@ def _with_extras(
     """Return the columns of operations with those that pass through, as all files have them."""
     once = list({split.file.path: Split(split.file) for split in splits}.values())
     heads = [split for split in once if formats.is_parquet(split.file)]
-    found = {split.file.path: _schema_of(split, columns) for split in heads}
-    texts = [split for split in once if split.file.path not in found]
+    schema_of_path = {split.file.path: _schema_of(split, columns) for split in heads}
+    texts = [split for split in once if split.file.path not in schema_of_path]
     if texts:  # of text only all of it tells the columns
         with quiet_pyspark():
-            told = _tasks(spark, texts).mapInArrow(
+            serialized = _tasks(spark, texts).mapInArrow(
                 _Schemas(tuple(texts), columns), "columns binary"
             )
-            for split, row in zip(texts, told.collect(), strict=True):
-                found[split.file.path] = pa.ipc.read_schema(pa.py_buffer(bytes(row[0])))
-    schemas = [found[split.file.path].remove_metadata() for split in once]
+            for split, row in zip(texts, serialized.collect(), strict=True):
+                schema_of_path[split.file.path] = pa.ipc.read_schema(pa.py_buffer(bytes(row[0])))
+    schemas = [schema_of_path[split.file.path].remove_metadata() for split in once]
     try:
         whole = pa.unify_schemas(schemas, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

@@ -50,8 +50,8 @@ class Topic:
         for partition in described.get(self.name).partitions():
             at = kafka.common.TopicPartition(self.name, partition.partition())
             asked.put(at, kafka.clients.admin.OffsetSpec.latest())
-        found = admin.listOffsets(asked).all().get(_WAIT_S, seconds)
-        return {str(at.partition()): found.get(at).offset() for at in asked.keySet()}
+        offsets = admin.listOffsets(asked).all().get(_WAIT_S, seconds)
+        return {str(at.partition()): offsets.get(at).offset() for at in asked.keySet()}
 
     def since(self, spark: SparkSession, ends: str) -> DataFrame:
         """Return the keys and values behind what `ends` said."""
@@ -66,5 +66,5 @@ class Topic:
             )
         reader = spark.read.format("kafka").options(**self.options).option("subscribe", self.name)
         reader = reader.option("startingOffsets", json.dumps({self.name: start}))
-        found = reader.option("endingOffsets", json.dumps({self.name: now})).load()
-        return found.selectExpr("cast(key as string) as key", "cast(value as string) as value")
+        rows = reader.option("endingOffsets", json.dumps({self.name: now})).load()
+        return rows.selectExpr("cast(key as string) as key", "cast(value as string) as value")
