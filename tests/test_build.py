@@ -71,7 +71,7 @@ def test_running_interpreted_is_logged_unless_it_was_asked_for(
     )
 
 
-@pytest.mark.skipif(not sojourn.compiled, reason="there is no compiled build to require")
+@pytest.mark.skipif(not sojourn.compiled, reason="a claim about the compiled build")
 def test_requiring_the_compiled_build_is_no_error_where_there_is_one(
     fresh_python: FreshPython,
 ) -> None:

@@ -255,7 +255,7 @@ def test_a_refused_cancel_leaves_everything_where_it_was() -> None:
             assert pair[0].advance(now_ms) == pair[1].advance(now_ms), f"seed {seed}"
 
 
-@pytest.mark.skipif(sojourn.compiled, reason="looks into the slab, where fields have names")
+@pytest.mark.skipif(sojourn.compiled, reason="compiled, the fields of the slab cannot be seen")
 def test_a_place_that_has_been_through_all_generations_is_not_used_again() -> None:
     wheel = DeadlineWheel()
     [handle] = wheel.add_many([5])

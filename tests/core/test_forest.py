@@ -94,9 +94,7 @@ class Sets:
         return 1 + max(self.depth(links[2 * root]), self.depth(links[2 * root + 1])) if root else 0
 
 
-interpreted = pytest.mark.skipif(
-    sojourn.compiled, reason="compiled: the interpreted half of the suite looks inside"
-)
+interpreted = pytest.mark.skipif(sojourn.compiled, reason="compiled, the nodes cannot be seen")
 
 
 @interpreted

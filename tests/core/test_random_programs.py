@@ -36,7 +36,7 @@ def test_two_million_random_steps_go_as_in_the_naive_model(model: ModuleType) ->
 
 def test_the_compiled_build_does_what_the_interpreted_one_does(model: ModuleType) -> None:
     if not sojourn.compiled:
-        pytest.skip("not compiled here, or SOJOURN_PURE is set: the compiled run compares the two")
+        pytest.skip("interpreted: the compiled run compares the two")
     compiled, interpreted = (
         printed(model.__name__, seed(), 60, STEPS, pure=pure) for pure in (False, True)
     )

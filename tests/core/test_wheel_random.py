@@ -121,7 +121,7 @@ def pure_here() -> dict[str, str]:
     return {} if sojourn.compiled else {"SOJOURN_PURE": "1"}
 
 
-@pytest.mark.skipif(not sojourn.compiled, reason="there is no compiled build to compare with")
+@pytest.mark.skipif(not sojourn.compiled, reason="interpreted: the compiled run compares the two")
 def test_compiled_and_interpreted_say_the_same_to_the_letter() -> None:
     with a_seed() as seed:
         compiled, interpreted = log_of(seed), log_of(seed, SOJOURN_PURE="1")
