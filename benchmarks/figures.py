@@ -92,6 +92,8 @@ FIGURES = {
     "steady": [
         Figure("ms a batch, then", "early_ms", 0),
         Figure("at last", "late_ms", 0),
+        Figure("CPU ms, then", "early_cpu_ms", 0),
+        Figure("at last", "late_cpu_ms", 0),
         Figure("checkpoint MB, then", "early_mb", 2),
         Figure("at last", "late_mb", 2),
         Figure("list of files MB, then", "early_log_mb", 2),

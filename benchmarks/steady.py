@@ -4,6 +4,7 @@ As many operations come as end, each with a fresh id, and with a fresh key besid
 are used all the time. Compared are the second quarter of the batches, when the JVM has warmed up
 and as much waits as ever will, and the last one. The checkpoint is measured as it stands on the
 disk, and the workers' memory as the system counts it, both at their largest within the quarter.
+Processor time is a batch's, of all processes; on a busy machine it says more than the time taken.
 Apart from the rest of the checkpoint is `sources`, Spark's own list of the files it has read: it
 has a line for each file, for as long as the query lives, and old copies stay for ten minutes.
 
@@ -23,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.rows import family
+from benchmarks.rows import family, family_cpu_s
 
 if TYPE_CHECKING:
     from benchmarks.case import Row
@@ -54,17 +55,21 @@ def measure(name: str, params: dict[str, Any]) -> Row:
             *frames, delay_ms=_SPAN_MS, idle="event", remember_ms=_STAYS * _SPAN_MS
         )
         writer = out.rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-        trigger = {"processingTime": params["every"]} if "every" in params else {"availableNow": True}
+        trigger = (
+            {"processingTime": params["every"]} if "every" in params else {"availableNow": True}
+        )
         query = writer.trigger(**trigger).start()
         sizes: list[tuple[int, int]] = []  # the batch that was last done, bytes
         logs: list[tuple[int, int]] = []
         workers: list[tuple[int, int]] = []
+        spent_cpu_s: list[tuple[int, float]] = []
         while not query.awaitTermination(1):
             if query.lastProgress is not None:
                 log_bytes = _bytes(checkpoint / "sources")
                 sizes.append((query.lastProgress.batchId, _bytes(checkpoint) - log_bytes))
                 logs.append((query.lastProgress.batchId, log_bytes))
                 workers.append((query.lastProgress.batchId, _workers_bytes()))
+                spent_cpu_s.append((query.lastProgress.batchId, family_cpu_s()))
                 if query.lastProgress.batchId >= params["batches"]:
                     query.stop()
         took = [
@@ -83,6 +88,8 @@ def measure(name: str, params: dict[str, Any]) -> Row:
         "batches": len(took),
         "early_ms": statistics.median(_within(took, second)),
         "late_ms": statistics.median(_within(took, last)),
+        "early_cpu_ms": _a_batch(spent_cpu_s, second) * 1000,
+        "late_cpu_ms": _a_batch(spent_cpu_s, last) * 1000,
         "early_mb": max(_within(sizes, second)) / 1e6,
         "late_mb": max(_within(sizes, last)) / 1e6,
         "early_log_mb": max(_within(logs, second)) / 1e6,
@@ -96,6 +103,13 @@ def measure(name: str, params: dict[str, Any]) -> Row:
 
 def _within(measured: list[tuple[int, int]], bounds: tuple[int, int]) -> list[int]:
     return [value for batch, value in measured if bounds[0] <= batch < bounds[1]]
+
+
+def _a_batch(measured: list[tuple[int, float]], bounds: tuple[int, int]) -> float:
+    """How much a sum that grows has grown with each batch."""
+    within = [(batch, value) for batch, value in measured if bounds[0] <= batch < bounds[1]]
+    (first, before), (last, after) = within[0], within[-1]
+    return (after - before) / max(1, last - first)
 
 
 def _workers_bytes() -> int:
