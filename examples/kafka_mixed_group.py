@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable
 
 from sojourn.kafka import Cluster
-from sojourn.kafka.groups import State
+from sojourn.kafka.groups import Group, State
 
 TOPIC, PARTITIONS, RECORDS = "orders", 6, 600
 
@@ -124,6 +124,7 @@ def main() -> None:
             members.append(Member(name, consume, cluster.bootstrap_servers))
             until(lambda: "billing" in cluster.groups)
             group = cluster.groups["billing"]
+            assert isinstance(group, Group)  # of the classic protocol
             until(lambda: len(group.members) == len(members))  # noqa: B023
             until(lambda: group.state is State.STABLE and not group.pending_syncs)  # noqa: B023
             print(f"{name} joined: generation {group.generation}, {len(group.members)} members")

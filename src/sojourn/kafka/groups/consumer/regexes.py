@@ -49,7 +49,7 @@ def compiled(regex: str) -> re.Pattern[str]:
     """The expression; or re.error if it is none, or RE2 has not what it uses."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        parser: Any = re._parser  # type: ignore[attr-defined]
+        parser: Any = re._parser
         translated = _NOTATION.sub(_in_python, regex)
         for name in _operators(parser.parse(translated)):
             if name in _NOT_IN_RE2:
