@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -95,7 +96,11 @@ def _names(prefix: str, numbers: npt.NDArray[np.int64]) -> pa.Array:
 def measure(folder: Path, master: str, strategy: str, driver_memory: str) -> dict[str, Any]:
     from sojourn.spark import local_session, resolve
 
-    settings = {"spark.executor.memory": "2g"} if master.startswith("local-cluster") else {}
+    settings = {}
+    if master.startswith("local-cluster"):
+        # Its workers do not inherit this process's environment.
+        paths = os.pathsep.join(path for path in sys.path if path)
+        settings = {"spark.executor.memory": "2g", "spark.executorEnv.PYTHONPATH": paths}
     spark = local_session(master, driver_memory=driver_memory, settings=settings)
     with Peak() as peak:
         started, started_cpu_s = perf_counter(), family_cpu_s()

@@ -53,6 +53,26 @@ def test_workers_that_run_this_python_are_not_asked(
     check_workers(spark)
 
 
+def test_workers_that_are_no_children_of_this_process_are_asked(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sojourn.spark.workers import check_workers
+
+    monkeypatch.setattr(spark.sparkContext, "master", "local-cluster[2,1,1024]")
+    monkeypatch.setattr(type(spark), "range", lambda *_: 1 / 0)
+    with pytest.raises(SojournError, match="cannot run sojourn: division by zero"):
+        check_workers(spark)
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"), [("local", 1), ("local[3]", 3), ("local-cluster[2,3,1024]", 6)]
+)
+def test_cores_of_a_local_master(master: str, cores: int) -> None:
+    from sojourn.spark.session import local_cores
+
+    assert local_cores(master) == cores
+
+
 @pytest.mark.parametrize(
     ("package", "missing", "extra"),
     [("spark", "pyspark", "spark"), ("kafka", "kio", "kafka"), ("replay", "numpy", "replay")],

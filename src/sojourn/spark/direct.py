@@ -12,7 +12,6 @@ where the driver finds them, so it is for a session on one machine.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -32,7 +31,7 @@ from sojourn.spark import answers, broadcast, strategies
 from sojourn.spark.answers import Answers
 from sojourn.spark.ddl import ddl
 from sojourn.spark.frames import HASHES, Hashes, Stage, Tables
-from sojourn.spark.session import quiet_pyspark
+from sojourn.spark.session import is_one_process, quiet_pyspark
 from sojourn.spark.stages import Job
 from sojourn.spark.workers import check_workers
 
@@ -55,7 +54,7 @@ def resolve_files(found: dict[str, FileTable], until_ms: int | None, to: Path) -
     """
     session = found[rows.OPERATIONS].tasks.sparkSession
     context: Any = getattr(session, "_sc", None)
-    if context is None or re.fullmatch(r"local(\[.*\])?", context.master) is None:
+    if context is None or not is_one_process(context.master):
         return False
     parts = {name: Parts.of(table) for name, table in found.items()}
     tables = Tables(parts[rows.OPERATIONS], parts[rows.SIGNALS], parts.get(rows.CANCELS))

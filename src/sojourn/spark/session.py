@@ -139,8 +139,15 @@ def _with_collector(settings: dict[str, str]) -> dict[str, str]:
     return settings | {_EXTRA_OPTIONS: f"{settings[_EXTRA_OPTIONS]} -XX:+UseParallelGC"}
 
 
+def is_one_process(master: str) -> bool:
+    """Whether tasks run in the driver: `local`, `local[4]`, but not `local-cluster[2,1,1024]`."""
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
 def local_cores(master: str) -> int:
     """How many cores a local master asks for: local, local[4], local[4,2], local[*]."""
+    if cluster := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master):
+        return int(cluster[1]) * int(cluster[2])
     asked = master.removeprefix("local").strip("[]").split(",")[0]
     if asked == "*":
         return os.cpu_count() or 1

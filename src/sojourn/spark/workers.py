@@ -23,19 +23,19 @@ _able: set[str] = set()  # applications whose workers were asked
 def check_workers(spark: SparkSession) -> None:
     """Say, before a job is begun, if the workers of a session cannot import this package.
 
-    Where they run this very Python there is nothing to ask. Else a job of one row asks one of them,
-    once for each application.
+    Where they run this very Python, as children of this process, there is nothing to ask. Else a
+    job of one row asks one of them, once for each application.
     """
+    from sojourn.spark.session import is_one_process, quiet_pyspark  # of no use in a worker
+
     context: Any = getattr(spark, "_sc", None)
-    if context is not None and context.master.startswith("local"):
+    if context is not None and is_one_process(context.master):
         python = shutil.which(context.pythonExec) or context.pythonExec
         if os.path.abspath(python) == os.path.abspath(sys.executable):
             return
     key = context.applicationId + context.pythonExec if context else str(spark)
     if key in _able:
         return
-    from sojourn.spark.session import quiet_pyspark  # of no use in a worker
-
     try:
         with quiet_pyspark():
             spark.range(1).mapInArrow(_tell_version, "version string").collect()
