@@ -279,7 +279,7 @@ def test_a_setting_is_documented_with_whether_it_has_an_effect_here(
     texts = {entry.name: entry.documentation for entry in entries}
     for name in ("retention.ms", "log.retention.ms", "log.retention.hours", "num.partitions"):
         assert texts[name] == "Has the effect that Kafka's documentation describes."
-    for name in ("segment.ms", "log.segment.bytes", "num.io.threads"):
+    for name in ("flush.ms", "log.flush.interval.ms", "num.io.threads"):
         assert texts[name] == "Checked and described; has no effect on this cluster."
 
 
