@@ -362,6 +362,20 @@ def test_a_kill_while_files_are_copied_to_their_place_loses_none(
     assert sorted(ids) == sorted(f"a{n}" for n in range(40))
 
 
+def test_a_kill_while_the_first_offsets_are_written_does_not_spoil_the_checkpoint(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    lines(tmp_path / "operations", "0", {"id": "a", **OPERATION, "timeout_ms": 0})
+    lines(tmp_path / "signals", "0", {"key": "k", "offset": 1, "at_ms": 9000})
+    lines(tmp_path / "cancels", "0")
+    offsets = tmp_path / "c" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / ".0.3f27ad75-204f-4311-9d92-953e600bd9e1.tmp").touch()
+    out = sp.resolve_stream(*read(session, tmp_path), delay_ms=100, shards=4, idle="event")
+    out.write(str(tmp_path / "out"), str(tmp_path / "c"), trigger=None).awaitTermination()
+    assert [row["id"] for row in told(tmp_path, "outcomes")] == ["a"]
+
+
 def test_the_handle_has_outcomes_and_rejected_rows_as_streams_of_their_own(
     session: SparkSession, tmp_path: Path
 ) -> None:

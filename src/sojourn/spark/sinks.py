@@ -31,7 +31,7 @@ from sojourn.spark.session import quiet_pyspark
 from sojourn.spark.topics import Topic
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -94,7 +94,7 @@ def write_stream(
     ends = _ends_of(out, "write_stream")
     with quiet_pyspark():
         writer = ends.parcels.writeStream.foreachBatch(_Folders(ends, path, format, on_batch))
-        return _start(writer, checkpoint, trigger)
+        return _start(ends.parcels.sparkSession, writer, checkpoint, trigger)
 
 
 def write_kafka(
@@ -122,7 +122,8 @@ def write_kafka(
     known = {**(options or {}), "kafka.bootstrap.servers": servers}
     with quiet_pyspark():
         sent = _Sent(ends, Topic(topic, known), checkpoint, on_batch)
-        return _start(ends.parcels.writeStream.foreachBatch(sent), checkpoint, trigger)
+        writer = ends.parcels.writeStream.foreachBatch(sent)
+        return _start(ends.parcels.sparkSession, writer, checkpoint, trigger)
 
 
 def to_kafka(out: DataFrame) -> DataFrame:
@@ -142,11 +143,26 @@ def _ends_of(out: StreamResolution, taker: str) -> Ends:
     return ends
 
 
-def _start(writer: DataStreamWriter, checkpoint: str, trigger: str | None) -> StreamingQuery:
+def _start(
+    spark: SparkSession, writer: DataStreamWriter, checkpoint: str, trigger: str | None
+) -> StreamingQuery:
+    _clear_first_offsets(Folder(spark, checkpoint))
     writer = writer.outputMode("append").option("checkpointLocation", checkpoint)
     if trigger is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=trigger).start()
+
+
+def _clear_first_offsets(checkpoint: Folder) -> None:
+    """Remove what is left of the first offsets, if a kill cut short their writing.
+
+    Nothing had been begun then, but Spark takes the file for a checkpoint that has lost its
+    offsets, and refuses it.
+    """
+    names = checkpoint.names("offsets")
+    if all(name.startswith(".") for name in names):  # all of them were being written
+        for name in names:
+            checkpoint.remove(f"offsets/{name}")
 
 
 class _Sink:
