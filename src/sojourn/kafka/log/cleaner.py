@@ -53,8 +53,9 @@ def compact(log: Log, settings: Settings, now_ms: int, at_once: bool = False) ->
 
     With `at_once` however little is dirty, and also the segment that is being written.
     """
-    upto = _first_uncleanable(log, settings, now_ms, at_once)
-    if at_once or _is_dirty(log, upto, settings, now_ms):
+    segments = _dirty_segments(log, settings)
+    upto = _first_uncleanable(log, segments, settings, now_ms, at_once)
+    if at_once or _is_dirty(log, segments, upto, settings, now_ms):
         _clean(log, upto, now_ms, settings.number("delete.retention.ms"))
 
 
@@ -77,15 +78,15 @@ def _dirty_segments(log: Log, settings: Settings) -> list[list[Batch]]:
     return segments
 
 
-def _first_uncleanable(log: Log, settings: Settings, now_ms: int, at_once: bool) -> int:
+def _first_uncleanable(
+    log: Log, segments: list[list[Batch]], settings: Settings, now_ms: int, at_once: bool
+) -> int:
     if log.cleaned_offset >= log.last_stable_offset:
         return log.cleaned_offset
-    segments = _dirty_segments(log, settings)
-    if not at_once and segments:
-        active = segments.pop()
+    upto = log.end_offset
+    if not at_once and segments:  # the last one is being written
+        *segments, active = segments
         upto = active[0].base_offset
-    else:
-        upto = log.end_offset
     lag_ms = settings.number("min.compaction.lag.ms")
     if lag_ms > 0:
         for segment in segments:
@@ -95,14 +96,14 @@ def _first_uncleanable(log: Log, settings: Settings, now_ms: int, at_once: bool)
     return min(upto, log.last_stable_offset)
 
 
-def _is_dirty(log: Log, upto: int, settings: Settings, now_ms: int) -> bool:
+def _is_dirty(
+    log: Log, segments: list[list[Batch]], upto: int, settings: Settings, now_ms: int
+) -> bool:
     dirty_bytes = log.bytes_between(log.cleaned_offset, upto)
     if not dirty_bytes:
         return False
     oldest_ms = min(
-        segment[0].max_timestamp
-        for segment in _dirty_segments(log, settings)
-        if segment[0].base_offset < upto
+        segment[0].max_timestamp for segment in segments if segment[0].base_offset < upto
     )
     if 0 < oldest_ms < now_ms - settings.number("max.compaction.lag.ms"):
         return True
