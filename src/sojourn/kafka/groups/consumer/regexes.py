@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from importlib import import_module
 from typing import Any
 from uuid import UUID
 
@@ -49,7 +50,7 @@ def compiled(regex: str) -> re.Pattern[str]:
     """The expression; or re.error if it is none, or RE2 has not what it uses."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        parser: Any = re._parser
+        parser = import_module("re._parser")
         translated = _NOTATION.sub(_in_python, regex)
         for name in _operators(parser.parse(translated)):
             if name in _NOT_IN_RE2:
