@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
-import sojourn
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
 from sojourn.kafka.groups import ConsumerGroup, State
-from tests.kafka.conformance import real
-from tests.kafka.test_transactions_java import QUIET
+from tests.kafka.java_programs import jars_or_skip, run_java
 
 confluent = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 confluent_admin = pytest.importorskip("confluent_kafka.admin")
 
 PARTITIONS = 6
-JAVA = Path(__file__).parent / "java" / "ConsumerGroups.java"
 #: Members send heartbeats when they are told to; the default is too slow for a test.
 FAST = {
     "group.consumer.heartbeat.interval.ms": 50,
@@ -231,23 +226,11 @@ def test_a_member_that_is_fenced_by_a_scripted_fault_joins_again(table: Table) -
 
 @pytest.mark.nightly
 def test_the_java_client_shares_commits_and_is_fenced() -> None:
-    if not sojourn.compiled:
-        pytest.skip("nothing of this is compiled: the other build's run has asked")
-    try:
-        jars = real.jars("4.3.1")
-    except real.Unavailable as why:
-        pytest.skip(str(why))
+    jars = jars_or_skip("4.3.1")
     with Cluster(brokers=3, config=FAST) as cluster:
         cluster.create_topic("t", partitions=4, replication_factor=3)
-        done = subprocess.run(
-            ["java", *QUIET, "-cp", f"{jars}/*", str(JAVA), cluster.bootstrap_servers],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines() == [
+        lines = run_java("ConsumerGroups.java", jars, cluster, timeout_s=600)
+    assert lines == [
         "alone [t-0, t-1, t-2, t-3]",
         "shared 2 2",
         "state STABLE type CONSUMER",

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
-import sojourn
 from sojourn.kafka import Cluster
-from tests.kafka.conformance import real, recording
-
-PROGRAM = Path(__file__).parent / "java" / "Transactions.java"
-QUIET = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+from tests.kafka.conformance import recording
+from tests.kafka.java_programs import jars_or_skip, run_java
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("version", recording.VERSIONS)
 def test_the_java_client_commits_aborts_and_is_fenced(version: str) -> None:
-    if not sojourn.compiled:
-        pytest.skip("nothing of this is compiled: the other build's run has asked")
-    try:
-        jars = real.jars(version)
-    except real.Unavailable as why:
-        pytest.skip(str(why))
-    with Cluster(brokers=3) as cluster:
+    jars = jars_or_skip(version)
+    config = {"group.coordinator.rebalance.protocols": "classic"}  # refuses the newer protocol
+    with Cluster(brokers=3, config=config) as cluster:
         cluster.create_topic("t", partitions=2, replication_factor=3)
-        done = subprocess.run(
-            ["java", *QUIET, "-cp", f"{jars}/*", str(PROGRAM), cluster.bootstrap_servers],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines() == [
+        lines = run_java("Transactions.java", jars, cluster, timeout_s=300)
+    assert lines == [
         "committed [a, c]",
         "all [a, b, c]",
         "offset 5",

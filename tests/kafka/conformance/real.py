@@ -21,7 +21,8 @@ from tests.checkout import ROOT
 from tests.kafka.conformance.exchange import Exchange
 
 BUILD = ROOT / "build" / "kafka"
-_JAVA = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+#: A small JVM that starts quickly.
+JAVA = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _CLUSTER_ID = "c29qb3Vybi1rYWZrYS0wMQ"
 _READY_S = 900.0
 _CONTROLLER = 100
@@ -144,7 +145,7 @@ class RealCluster:
             raise Unavailable(f"node {node} cannot be formatted: {done.stdout}{done.stderr}")
 
     def _java(self, *arguments: str) -> list[str]:
-        return ["java", *_JAVA, "-cp", f"{self._jars}/*", *arguments]
+        return ["java", *JAVA, "-cp", f"{self._jars}/*", *arguments]
 
     def start(self, node: int) -> None:
         with (self.directory / f"{node}.out").open("ab") as out:
