@@ -55,6 +55,18 @@ def test_a_frame_in_single_bytes_is_a_frame(cluster: Cluster, bystander: WireCli
         assert torn.read(size)[:6] == struct.pack(">ih", 7, 0)
 
 
+def test_frames_of_any_size_may_follow_each_other_in_one_piece(
+    cluster: Cluster, bystander: WireClient
+) -> None:
+    sizes = [10, 70_000, 10, 200_000, 65_535, 65_536, 1_048_000, 500, 66_000, 10]
+    values = [bytes([n]) * size for n, size in enumerate(sizes)]
+    with connect(cluster) as eager:
+        requests = [eager.produce("t", records=batch(value)) for value in values]
+        eager.sock.sendall(b"".join(map(eager.frame, requests)))
+        assert [only(eager.receive()).base_offset for _ in values] == list(range(len(values)))
+    assert [record.value for record in cluster.records("t")] == values
+
+
 def test_a_frame_torn_off_in_the_middle_is_forgotten(
     cluster: Cluster, bystander: WireClient
 ) -> None:

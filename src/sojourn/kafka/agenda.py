@@ -34,14 +34,17 @@ class Agenda:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._depth = 0
+        self._owner: int | None = None  # the thread that holds the lock
         self._deferred: deque[Callable[[], object]] = deque()
         self._unlocked: deque[Callable[[], object]] = deque()
         self._watchers: list[Callable[[], object]] = []  # replaced, never changed
 
     def defer(self, step: Callable[[], object]) -> None:
         """Do the step when the present one is finished; under the lock, in order."""
-        with self:
-            self._deferred.append(step)
+        self._deferred.append(step)
+        if self._owner != threading.get_ident():
+            self.acquire()
+            self.release()
 
     def call_unlocked(self, step: Callable[[], object]) -> None:
         """Do the step when this thread does not hold the lock: now, or once it is released.
@@ -67,6 +70,7 @@ class Agenda:
 
     def acquire(self) -> bool:
         self._lock.acquire()
+        self._owner = threading.get_ident()
         self._depth += 1
         return True
 
@@ -79,6 +83,8 @@ class Agenda:
                 unlocked, self._unlocked = self._unlocked, unlocked
         finally:
             self._depth -= 1
+            if not self._depth:
+                self._owner = None
             self._lock.release()
         for step in unlocked:
             step()

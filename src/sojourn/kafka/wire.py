@@ -20,7 +20,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-import io
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -90,6 +89,8 @@ VERSIONS: Mapping[str, tuple[int, int]] = {
 
 API_KEYS: Mapping[str, int] = {name: key for key, name in api_key_map.items()}
 
+_MILLISECOND = datetime.timedelta(milliseconds=1)
+_LENGTH = 4  # bytes that a frame's length takes
 _START = struct.Struct(">hhi")
 
 
@@ -108,6 +109,12 @@ class Request(NamedTuple):
     correlation_id: int
     client_id: str
     payload: Any
+
+
+class _Parts(list[bytes]):
+    """What kio writes, joined once: records may be large."""
+
+    write = list.append
 
 
 class Api:
@@ -137,28 +144,23 @@ class Api:
         self._read = entity_reader(request)
         self._header = b"\0" if response.__header_schema__.__flexible__ else b""
         self._build = _builder(response, name)
-        self._write = entity_writer(response)
+        self._write: Any = entity_writer(response)
 
-    def read(self, frame: bytes) -> Request:
-        """Read a request, without its length."""
+    def read(self, frame: bytes | memoryview) -> Request:
+        """Read a request, as a frame with its length."""
         try:
-            header, size = self._read_header(frame, 0)
-            payload, _ = self._read(frame, size)
+            header, size = self._read_header(frame, _LENGTH)
+            payload, _ = self._read(frame, _LENGTH + size)
         except (DecodeError, ValueError, OverflowError) as error:
             raise BadFrame(f"{self.name} version {self.version}: {error}") from error
         return Request(self, header.correlation_id, header.client_id or "", payload)
 
     def encode(self, correlation_id: int, fields: Fields) -> bytes:
         """Write the answer as a frame, with its length."""
-        buffer = io.BytesIO()
-        buffer.write(bytes(4))
-        buffer.write(correlation_id.to_bytes(4, "big", signed=True))
-        buffer.write(self._header)
-        self._write(buffer, self._build(fields))
-        size = buffer.tell() - 4
-        buffer.seek(0)
-        buffer.write(size.to_bytes(4, "big"))
-        return buffer.getvalue()
+        parts = _Parts((b"", correlation_id.to_bytes(4, "big", signed=True), self._header))
+        self._write(parts, self._build(fields))
+        parts[0] = sum(map(len, parts)).to_bytes(4, "big")
+        return b"".join(parts)
 
     def __repr__(self) -> str:
         return f"<Api {self.name} version {self.version}>"
@@ -173,11 +175,12 @@ class UnknownVersion(BadFrame):
         self.correlation_id = correlation_id
 
 
-def read_request(frame: bytes) -> Request:
-    """Read a frame, without its length; or `BadFrame`."""
-    if len(frame) < _START.size:
-        raise BadFrame(f"a request of {len(frame)} bytes is shorter than any header")
-    key, version, correlation_id = _START.unpack_from(frame)
+def read_request(frame: bytes | memoryview) -> Request:
+    """Read a frame, with its length; or `BadFrame`."""
+    size = len(frame) - _LENGTH
+    if size < _START.size:
+        raise BadFrame(f"a request of {size} bytes is shorter than any header")
+    key, version, correlation_id = _START.unpack_from(frame, _LENGTH)
     name = api_key_map.get(key)
     if name is None or name not in VERSIONS:
         shown = f" ({name})" if name else ""
@@ -201,7 +204,7 @@ def api(name: str, version: int) -> Api:
 
 def milliseconds(duration: datetime.timedelta) -> int:
     """A duration as kio reads it, in whole milliseconds."""
-    return round(duration / datetime.timedelta(milliseconds=1))
+    return round(duration / _MILLISECOND)
 
 
 # From fields to kio's classes.

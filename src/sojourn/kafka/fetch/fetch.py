@@ -80,36 +80,32 @@ class Fetch:
         return waiting
 
     def _is_answered_now(self) -> bool:
-        has_partition = any(asked.partition is not None for asked in self.asked)
-        if self._reader.is_consumer:
-            if self.max_wait_ms <= 0 or not has_partition:
-                self.finish()
-                return True
-            results = self._read()
-            is_enough = sum(result.size for result in results) >= self.min_bytes or any(
-                result.asked.partition is not None
-                and (result.error is not ErrorCode.none or result.diverging is not None)
-                for result in results
-            )
-            if is_enough:
-                self.respond(results)
-            return is_enough
-        self._note_progress()
-        # A follower's fetch waits for more than bytes: it is checked like one that waits.
-        if self.max_wait_ms <= 0 or not has_partition or self.is_enough():
+        is_follower = not self._reader.is_consumer
+        if is_follower:
+            self._note_progress()
+        if self.max_wait_ms <= 0 or all(asked.partition is None for asked in self.asked):
             self.finish()
             return True
-        return False
+        if is_follower:  # it waits for more than bytes
+            is_enough = self.is_enough()
+            if is_enough:
+                self.finish()
+            return is_enough
+        results = self._read()
+        is_enough = sum(result.size for result in results) >= self.min_bytes or any(
+            result.asked.partition is not None
+            and (result.error is not ErrorCode.none or result.diverging is not None)
+            for result in results
+        )
+        if is_enough:
+            self.respond(results)
+        return is_enough
 
     def _note_progress(self) -> None:
         """Tell the leader's partitions how far the follower has come."""
         for asked in self.asked:
             # An offset in a log that diverges from ours is no progress.
-            if (
-                asked.partition is not None
-                and self._reader.error(asked) is ErrorCode.none
-                and self._reader.diverging(asked) is None
-            ):
+            if asked.partition is not None and self._reader.problem(asked) is None:
                 asked.partition.on_follower_fetch(self.replica, asked.offset, asked.start_offset)
 
     def is_enough(self) -> bool:
@@ -120,10 +116,8 @@ class Fetch:
             partition = asked.partition
             if partition is None:
                 continue
-            if reader.error(asked) is not ErrorCode.none:
-                return True  # cases A, B, C
-            if reader.diverging(asked) is not None:
-                return True  # case D
+            if reader.problem(asked) is not None:
+                return True  # cases A, B, C, D
             log = reader.log(partition)
             upto = reader.upto(log)
             if reader.is_consumer:
@@ -163,8 +157,13 @@ class DelayedFetch(DelayedRequest):
     def __init__(self, fetch: Fetch) -> None:
         super().__init__(fetch.max_wait_ms, fetch.broker.cluster.agenda)
         self.fetch = fetch
+        # A follower's was tried a moment ago, with the agenda held: the first try is for nothing.
+        self._is_tried = fetch.replica != CONSUMER
 
     def try_complete(self) -> bool:
+        if self._is_tried:
+            self._is_tried = False
+            return False
         return self.fetch.is_enough() and self.force_complete()
 
     def on_complete(self) -> None:  # also case G

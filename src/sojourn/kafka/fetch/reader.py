@@ -53,10 +53,10 @@ class ReadResult(NamedTuple):
 
     def data(self) -> bytes:
         """The records, as they are sent."""
-        parts = [batch.data for batch in self.batches]
+        parts: list[bytes | memoryview] = [batch.data for batch in self.batches]
         excess = sum(map(len, parts)) - self.max_bytes
         if excess > 0:
-            parts[-1] = parts[-1][:-excess]
+            parts[-1] = memoryview(parts[-1])[:-excess]
         return b"".join(parts)
 
 
@@ -86,61 +86,49 @@ class Reader:
             return log.end_offset
         return log.last_stable_offset if self._committed else log.high_watermark
 
-    def error(self, asked: FetchPartition) -> ErrorCode:
-        """Why this cannot be read at all."""
+    def problem(self, asked: FetchPartition) -> ReadResult | None:
+        """The answer if this cannot be read: an error, or a log that diverges; else None."""
         partition = asked.partition
         if partition is None:
-            return asked.unknown_error
-        if partition.is_deleted:
-            return ErrorCode.unknown_topic_or_partition
-        try:
-            partition.check_epoch(asked.leader_epoch)
-        except Refused as refused:
-            return refused.code
-        if self._only_leader:
-            if not partition.is_led_by(self._broker.id):
-                return ErrorCode.not_leader_or_follower
-        elif self._broker.id not in partition.logs:
-            return ErrorCode.not_leader_or_follower
-        log = self.log(partition)
-        if not log.start_offset <= asked.offset <= log.end_offset:
-            if not self.is_consumer and self.diverging(asked) is not None:
-                return ErrorCode.none
-            return ErrorCode.offset_out_of_range
-        if self.is_consumer and asked.last_epoch >= 0 and log.end_of_epoch(asked.last_epoch)[0] < 0:
-            return ErrorCode.offset_out_of_range
-        return ErrorCode.none
-
-    def diverging(self, asked: FetchPartition) -> tuple[int, int] | None:
-        """The last epoch that both logs have and its end, if the client's log diverges."""
-        if asked.last_epoch < 0 or asked.partition is None:
-            return None
-        epoch, end = self.log(asked.partition).end_of_epoch(asked.last_epoch)
-        if epoch < asked.last_epoch or end < asked.offset:
-            return epoch, end
-        return None
-
-    def read(self, asked: FetchPartition, max_bytes: int, at_least_one: bool) -> ReadResult:
-        """Read up to `max_bytes`; with `at_least_one` the first batch whatever its size."""
-        error = self.error(asked)
-        partition = asked.partition
-        if partition is None:
-            return ReadResult(asked, error)
+            return ReadResult(asked, asked.unknown_error)
+        error = self._error(asked, partition)
         if error is not ErrorCode.none:
             return ReadResult(asked, error, aborted=None)
         log = self.log(partition)
-        diverging = self.diverging(asked)
-        if diverging is not None:
-            return ReadResult(
-                asked,
-                ErrorCode.none,
-                (),
-                log.high_watermark,
-                log.start_offset,
-                diverging,
-                last_stable_offset=log.last_stable_offset,
-                aborted=None,
-            )
+        is_inside = log.start_offset <= asked.offset <= log.end_offset
+        if asked.last_epoch >= 0 and (is_inside or not self.is_consumer):
+            epoch, end = log.end_of_epoch(asked.last_epoch)
+            if epoch < asked.last_epoch or end < asked.offset:
+                if epoch >= 0 or not self.is_consumer:
+                    return _diverging(asked, log, (epoch, end))
+                is_inside = False
+        if not is_inside:
+            return ReadResult(asked, ErrorCode.offset_out_of_range, aborted=None)
+        return None
+
+    def _error(self, asked: FetchPartition, partition: Partition) -> ErrorCode:
+        if partition.is_deleted:
+            return ErrorCode.unknown_topic_or_partition
+        if asked.leader_epoch != partition.leader_epoch:
+            try:
+                partition.check_epoch(asked.leader_epoch)
+            except Refused as refused:
+                return refused.code
+        if self._only_leader:
+            if partition.leader != self._broker.id:
+                return ErrorCode.not_leader_or_follower
+        elif self._broker.id not in partition.logs:
+            return ErrorCode.not_leader_or_follower
+        return ErrorCode.none
+
+    def read(self, asked: FetchPartition, max_bytes: int, at_least_one: bool) -> ReadResult:
+        """Read up to `max_bytes`; with `at_least_one` the first batch whatever its size."""
+        problem = self.problem(asked)
+        if problem is not None:
+            return problem
+        partition = asked.partition
+        assert partition is not None
+        log = self.log(partition)
         limit = min(max_bytes, asked.max_bytes)
         if self.is_consumer:
             return self._read_for_consumer(asked, log, limit, at_least_one)
@@ -176,3 +164,17 @@ class Reader:
             log.last_stable_offset,
             aborted,
         )
+
+
+def _diverging(asked: FetchPartition, log: Log, epoch_end: tuple[int, int]) -> ReadResult:
+    """The answer to a client whose log diverges: the last epoch that both have, and its end."""
+    return ReadResult(
+        asked,
+        ErrorCode.none,
+        (),
+        log.high_watermark,
+        log.start_offset,
+        epoch_end,
+        last_stable_offset=log.last_stable_offset,
+        aborted=None,
+    )

@@ -110,6 +110,15 @@ class Batch:
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     @property
+    def records(self) -> memoryview:
+        """The records as they stand in the batch: encoded, and compressed by its codec."""
+        return memoryview(self.data)[HEADER.size :]
+
+    def decompressed(self) -> bytes:
+        """The records, encoded; or CannotDecompress."""
+        return decompress(self.attributes & CODEC_MASK, self.data[HEADER.size :])
+
+    @property
     def is_idempotent(self) -> bool:
         return self.producer_id >= 0
 
@@ -120,13 +129,16 @@ class Batch:
 
     def placed(self, base_offset: int, leader_epoch: int, append_ms: int | None = None) -> Batch:
         """The same batch at this place in the log; with its time of append, if one is given."""
+        data = self.data if append_ms is None else self._stamped(append_ms)
+        place = _PLACE.pack(base_offset, len(data) - 12, leader_epoch)
+        return Batch(b"".join((place, memoryview(data)[_PLACE.size :])))
+
+    def _stamped(self, append_ms: int) -> bytearray:
         data = bytearray(self.data)
-        _PLACE.pack_into(data, 0, base_offset, len(data) - 12, leader_epoch)
-        if append_ms is not None:
-            struct.pack_into(">h", data, _ATTRIBUTES, self.attributes | APPEND_TIME)
-            struct.pack_into(">q", data, _MAX_TIMESTAMP, append_ms)
-            struct.pack_into(">I", data, 17, crc32c(memoryview(data)[_ATTRIBUTES:]))
-        return Batch(bytes(data))
+        struct.pack_into(">h", data, _ATTRIBUTES, self.attributes | APPEND_TIME)
+        struct.pack_into(">q", data, _MAX_TIMESTAMP, append_ms)
+        struct.pack_into(">I", data, 17, crc32c(memoryview(data)[_ATTRIBUTES:]))
+        return data
 
     def __len__(self) -> int:
         return len(self.data)
@@ -225,7 +237,7 @@ def with_records(
     return Batch(bytes(data))
 
 
-def each_record(batch: Batch, records: bytes) -> Iterator[tuple[int, int, int]]:
+def each_record(batch: Batch, records: bytes | memoryview) -> Iterator[tuple[int, int, int]]:
     """Each record's offset, time and key size, -1 for no key; or Refused."""
     at = 0
     try:
@@ -252,8 +264,7 @@ def first_at_or_after(batch: Batch, timestamp_ms: int, from_offset: int) -> tupl
     if batch.attributes & APPEND_TIME:
         return first, batch.max_timestamp
     try:
-        records = decompress(batch.attributes & CODEC_MASK, batch.data[HEADER.size :])
-        for offset, time_ms, _ in each_record(batch, records):
+        for offset, time_ms, _ in each_record(batch, batch.decompressed()):
             if time_ms >= timestamp_ms and offset >= from_offset:
                 return offset, time_ms
     except (CannotDecompress, Refused):  # such records were not checked when they came

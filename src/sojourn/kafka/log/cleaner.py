@@ -31,12 +31,11 @@ from sojourn.kafka.log.batch import (
     CODEC_MASK,
     CONTROL,
     DELETE_HORIZON,
-    HEADER,
     TRANSACTIONAL,
     Batch,
     with_records,
 )
-from sojourn.kafka.log.compression import CannotDecompress, compress, decompress
+from sojourn.kafka.log.compression import CannotDecompress, compress
 from sojourn.kafka.log.end_marker import marker_of
 from sojourn.kafka.log.varint import decode_field, decode_varint, encode_field, encode_varint
 
@@ -219,7 +218,7 @@ def _last_offsets(log: Log) -> set[int]:
 
 
 def _raw_records(batch: Batch) -> Iterator[_RawRecord]:
-    data = decompress(batch.attributes & CODEC_MASK, batch.data[HEADER.size :])
+    data = batch.decompressed()
     at = 0
     for _ in range(batch.count):
         size, at = decode_varint(data, at)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from sojourn.errors import OutOfRange, WrongType
-from sojourn.kafka.log.batch import APPEND_TIME, CODEC_MASK, HEADER, Batch, build_batch
-from sojourn.kafka.log.compression import CannotDecompress, decompress
+from sojourn.kafka.log.batch import APPEND_TIME, Batch, build_batch
+from sojourn.kafka.log.compression import CannotDecompress
 from sojourn.kafka.log.varint import decode_field, decode_varint, encode_field, encode_varint
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
@@ -80,7 +80,7 @@ def batch_of(records: Iterable[Record], now_ms: int) -> Batch:
 def records_in(batch: Batch, topic: str, partition: int) -> Iterator[Record]:
     """The records of a batch that stands in this partition's log; or Refused."""
     try:
-        data = decompress(batch.attributes & CODEC_MASK, batch.data[HEADER.size :])
+        data = batch.decompressed()
         at = 0
         for _ in range(batch.count):
             size, at = decode_varint(data, at)

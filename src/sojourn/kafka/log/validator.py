@@ -20,12 +20,11 @@ from sojourn.kafka.log.batch import (
     APPEND_TIME,
     CODEC_MASK,
     CONTROL,
-    HEADER,
     Batch,
     each_record,
     recompressed,
 )
-from sojourn.kafka.log.compression import CODECS, CannotDecompress, compress, decompress
+from sojourn.kafka.log.compression import CODECS, CannotDecompress, compress
 from sojourn.kafka.refusal import RecordError, Refused
 from sojourn.kafka.wire import ErrorCode
 
@@ -53,20 +52,22 @@ def validate(batch: Batch, settings: Settings, now_ms: int) -> Batch:
     if batch.attributes & CONTROL:
         raise Refused(ErrorCode.invalid_record, "clients may not write control batches")
     codec = batch.attributes & CODEC_MASK
-    records = batch.data[HEADER.size :]
+    records: bytes | memoryview = batch.records
     if codec:
         try:
-            records = decompress(codec, records)
+            records = batch.decompressed()
         except CannotDecompress as error:
             raise Refused(ErrorCode.unknown_server_error, str(error)) from None
     _check_records(batch, records, settings, now_ms)
     wanted = CODECS.get(settings.text("compression.type"), codec)
     if wanted != codec:
-        batch = recompressed(batch, wanted, compress(wanted, records))
+        batch = recompressed(batch, wanted, compress(wanted, bytes(records)))
     return batch
 
 
-def _check_records(batch: Batch, records: bytes, settings: Settings, now_ms: int) -> None:
+def _check_records(
+    batch: Batch, records: bytes | memoryview, settings: Settings, now_ms: int
+) -> None:
     if "compact" in settings.text("cleanup.policy"):
         keyless = [
             n for n, (_, _, key_size) in enumerate(each_record(batch, records)) if key_size < 0

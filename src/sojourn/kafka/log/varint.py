@@ -13,7 +13,7 @@ def encode_varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def decode_varint(data: bytes, at: int) -> tuple[int, int]:
+def decode_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """The number at this position, and the position after it."""
     value = shift = 0
     while True:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 #: What Kafka calls socket.request.max.bytes.
 REQUEST_MAX_BYTES = 100 * 1024 * 1024
 
+#: A frame of this size is not copied: what was received after it is.
+_LARGE_BYTES = 1 << 16
+
 _READ = selectors.EVENT_READ
 _WRITE = selectors.EVENT_WRITE
 
@@ -194,18 +197,27 @@ class Connection:
             if not end:
                 self._listen(self._interest | _READ)
                 return
-            frame = bytes(memoryview(self._received)[4:end])
-            del self._received[:end]
+            frame = self._pop_frame(end)
             if self.on_token is not None:
                 self._answering = True
-                self.on_token(frame)
+                self.on_token(bytes(frame[4:]))
                 continue
             request = self._read_request(frame)
             if request is not None:
                 self._answering = True
                 self._serve(self, request)
 
-    def _read_request(self, frame: bytes) -> wire.Request | None:
+    def _pop_frame(self, end: int) -> bytes | memoryview:
+        received = self._received
+        if end < _LARGE_BYTES:
+            frame = bytes(memoryview(received)[:end])
+            del received[:end]
+            return frame
+        self._received = received[end:]  # at most what one read returns: less than the frame
+        del received[end:]
+        return memoryview(received).toreadonly()
+
+    def _read_request(self, frame: bytes | memoryview) -> wire.Request | None:
         try:
             return wire.read_request(frame)
         except wire.UnknownVersion as error:
