@@ -21,7 +21,7 @@ import dataclasses
 import datetime
 import functools
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kio.index import load_request_schema, load_response_schema
@@ -91,6 +91,7 @@ API_KEYS: Mapping[str, int] = {name: key for key, name in api_key_map.items()}
 
 _MILLISECOND = datetime.timedelta(milliseconds=1)
 _LENGTH = 4  # bytes that a frame's length takes
+_LARGE_BYTES = 1 << 14
 _START = struct.Struct(">hhi")
 
 
@@ -111,10 +112,19 @@ class Request(NamedTuple):
     payload: Any
 
 
-class _Parts(list[bytes]):
-    """What kio writes, joined once: records may be large."""
+class _Written(list[bytes]):
+    """What kio writes, piece by piece."""
 
     write = list.append
+
+    def joined(self) -> list[bytes]:
+        """The same in few pieces; large ones, which are records, are not copied."""
+        pieces, first = [], 0
+        for at, piece in enumerate(self):
+            if len(piece) >= _LARGE_BYTES:
+                pieces += [b"".join(self[first:at]), piece]
+                first = at + 1
+        return [*pieces, b"".join(self[first:])]
 
 
 class Api:
@@ -155,12 +165,12 @@ class Api:
             raise BadFrame(f"{self.name} version {self.version}: {error}") from error
         return Request(self, header.correlation_id, header.client_id or "", payload)
 
-    def encode(self, correlation_id: int, fields: Fields) -> bytes:
-        """Write the answer as a frame, with its length."""
-        parts = _Parts((b"", correlation_id.to_bytes(4, "big", signed=True), self._header))
-        self._write(parts, self._build(fields))
-        parts[0] = sum(map(len, parts)).to_bytes(4, "big")
-        return b"".join(parts)
+    def encode(self, correlation_id: int, fields: Fields) -> Sequence[bytes]:
+        """Write the answer as a frame, with its length, in pieces to be sent one after another."""
+        frame = _Written((b"", correlation_id.to_bytes(4, "big", signed=True), self._header))
+        self._write(frame, self._build(fields))
+        frame[0] = sum(map(len, frame)).to_bytes(_LENGTH, "big")
+        return frame.joined()
 
     def __repr__(self) -> str:
         return f"<Api {self.name} version {self.version}>"

@@ -18,7 +18,7 @@ import contextlib
 import selectors
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from sojourn._log import log
@@ -35,6 +35,8 @@ REQUEST_MAX_BYTES = 100 * 1024 * 1024
 
 #: A frame of this size is not copied: what was received after it is.
 _LARGE_BYTES = 1 << 16
+
+_PIECES_MAX = 1_000  # the system takes about as many at once
 
 _READ = selectors.EVENT_READ
 _WRITE = selectors.EVENT_WRITE
@@ -72,14 +74,14 @@ class Connection:
         self._is_answered = False  # the answer is being sent
         self._is_last = False
         self._on_hang_up: Callable[[], object] | None = None
-        self._unsent: memoryview | None = None
+        self._unsent: list[bytes | memoryview] = []
         self._interest = _READ
         listener.register(sock, _READ, self.on_event)
 
     # From any thread.
 
-    def send(self, frame: bytes | None, is_last: bool = False) -> None:
-        """Send the answer to the present request; None if it gets no answer.
+    def send(self, frame: Sequence[bytes] | None, is_last: bool = False) -> None:
+        """Send the answer to the present request, in pieces; None if it gets no answer.
 
         After the last answer the connection is closed.
         """
@@ -123,7 +125,7 @@ class Connection:
         with contextlib.suppress(OSError):
             self._sock.close()
         self._received = bytearray()
-        self._unsent = None
+        self._unsent = []
         step, self._on_hang_up = self._on_hang_up, None
         if step is not None:
             step()
@@ -167,7 +169,8 @@ class Connection:
                 self._sock.send(tls.to_send())  # the reason, for the client's log
             self.close()
             return
-        self._send(tls.to_send())
+        if answer := tls.to_send():
+            self._unsent.append(answer)
         if tls.is_closed:
             self.close()
 
@@ -241,7 +244,7 @@ class Connection:
         log.warning("kafka: connection %d from %s: %s; it is closed", self.number, self.host, error)
         self.close()
 
-    def _answer(self, frame: bytes | None, is_last: bool) -> None:
+    def _answer(self, frame: Sequence[bytes] | None, is_last: bool) -> None:
         self._on_hang_up = None
         if self.is_open and self._answering:
             self._is_last = is_last
@@ -249,26 +252,23 @@ class Connection:
                 self._answering = False
             else:
                 self._is_answered = True
-                self._send(frame if self._tls is None else self._tls.encrypt(frame))
+                self._unsent += frame if self._tls is None else [self._tls.encrypt(b"".join(frame))]
             self.on_event(_WRITE)
-
-    def _send(self, data: bytes) -> None:
-        """Add this to what is to be sent."""
-        if data:
-            self._unsent = memoryview(data if self._unsent is None else bytes(self._unsent) + data)
 
     def _flush(self) -> None:
         unsent = self._unsent
-        if unsent is None:
+        if not unsent:
             return
         while unsent:
             try:
-                unsent = unsent[self._sock.send(unsent) :]
+                size = self._sock.sendmsg(unsent[:_PIECES_MAX])
             except BlockingIOError:
-                self._unsent = unsent
                 self._listen(self._interest | _WRITE)
                 return
-        self._unsent = None
+            while unsent and size >= len(unsent[0]):
+                size -= len(unsent.pop(0))
+            if size:
+                unsent[0] = memoryview(unsent[0])[size:]
         self._listen(self._interest & ~_WRITE)
         if self._is_answered:
             self._answering = self._is_answered = False

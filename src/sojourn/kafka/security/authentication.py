@@ -246,7 +246,7 @@ def _evaluate_bare(token: bytes, state: Authentication, context: Context) -> Non
             return
     if state.is_done:
         connection.on_token = None
-    connection.send(len(answer).to_bytes(4, "big") + answer)
+    connection.send([len(answer).to_bytes(4, "big"), answer])
 
 
 def _log_failure(context: Context, error: NotAuthenticated) -> None:
