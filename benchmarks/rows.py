@@ -78,7 +78,7 @@ def directly(operations: Path, signals: Path) -> Callable[[], object]:
 
     def answer() -> None:
         found = {
-            name: tables.find_table(spark, folder, name)
+            name: tables.open_table(spark, folder, name)
             for name, folder in (("operations", operations), ("signals", signals))
         }
         with tempfile.TemporaryDirectory() as out:

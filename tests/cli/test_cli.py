@@ -358,6 +358,7 @@ def test_durations_are_read_as_people_write_them(text: str, ms: int) -> None:
         ("2026-01-05", 1_767_571_200_000),
         ("2026-01-05T01:00", 1_767_574_800_000),
         ("2026-01-05T01:00+01:00", 1_767_571_200_000),
+        ("2026-01-05T00:00:00.0009", 1_767_571_200_000),  # rounded down, as in tables
     ],
 )
 def test_times_are_utc_unless_they_say_otherwise(text: str, ms: int) -> None:

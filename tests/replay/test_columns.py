@@ -44,7 +44,7 @@ Apply = Callable[[Columns, pa.Table], pa.Table]
 
 
 def in_process(columns: Columns, table: pa.Table) -> pa.Table:
-    return columns.of(table)
+    return columns.apply(table)
 
 
 @pytest.fixture(params=["in process", "on spark"])
@@ -52,11 +52,11 @@ def apply(request: pytest.FixtureRequest) -> Apply:
     if request.param == "in process":
         return in_process
     spark: SparkSession = request.getfixturevalue("spark")
-    from sojourn.spark.columns import applied
+    from sojourn.spark.columns import apply_columns
 
     def on_spark(columns: Columns, table: pa.Table) -> pa.Table:
         # One partition, so that rows come in their order.
-        return applied(columns, spark.createDataFrame(table).coalesce(1)).toArrow()
+        return apply_columns(columns, spark.createDataFrame(table).coalesce(1)).toArrow()
 
     return on_spark
 

@@ -64,7 +64,7 @@ def test_ranks_are_exact(seed: int) -> None:
             for array in arrays:
                 search.add(array)
             search.end_round()
-        assert search.found == naive_quantile(values, quantile)
+        assert search.value == naive_quantile(values, quantile)
 
 
 # Totals, bars, time.

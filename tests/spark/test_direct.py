@@ -19,7 +19,7 @@ pytest.importorskip("pyspark")
 
 from sojourn.spark import broadcast, direct, strategies
 from sojourn.spark.answers import KINDS
-from sojourn.spark.tables import FileTable, find_table
+from sojourn.spark.tables import FileTable, open_table
 
 TABLES = (rows.OPERATIONS, rows.SIGNALS, rows.CANCELS)
 
@@ -38,7 +38,7 @@ def write(folder: Path, until: bool) -> int | None:
 
 
 def found_in(spark: SparkSession, folder: Path) -> dict[str, FileTable]:
-    return {name: find_table(spark, folder / name, name) for name in TABLES}
+    return {name: open_table(spark, folder / name, name) for name in TABLES}
 
 
 def sorted_rows(table: pa.Table) -> list[str]:

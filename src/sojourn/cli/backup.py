@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from sojourn.cli.options import add_command
 from sojourn.errors import BadFile, NoSuchFile, OutOfRange
 
 _WAITS, _WEBHOOKS = "waits.db", "webhooks.json"  # as sojourn.service names them
@@ -24,19 +25,19 @@ examples:
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "backup",
+        _run,
         help="copy what a service keeps, while it runs",
         description="Copy what a service or an embedded purgatory keeps, while it runs.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("data", type=Path, metavar="DATA")
     parser.add_argument("target", type=Path, metavar="TARGET")
     parser.add_argument(
         "--compact", action="store_true", help="leave out free pages, which takes longer"
     )
-    parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:

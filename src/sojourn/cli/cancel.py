@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from sojourn.cli.answers import add_json, say_answers
+from sojourn.cli.answers import say_answers
 from sojourn.cli.connection import add_service, connected
 from sojourn.cli.lines import add_from, check_one_or_many, fields, send_lines
+from sojourn.cli.options import add_command
 
 _EXAMPLES = """\
 An operation that has ended stays as it ended ("ended"). Exit status 1: the id is not known.
@@ -19,18 +20,17 @@ examples:
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "cancel",
+        _run,
         help="cancel an operation that waits in a service",
         description="End an operation as cancelled, unless it has ended.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("id", nargs="?", metavar="ID")
     add_from(parser, '{"id"}')
-    add_json(parser)
     add_service(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -8,14 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sojourn.cli.options import duration_ms
-from sojourn.errors import BadFile, NoSuchFile
+from sojourn.cli.answers import add_json
+from sojourn.cli.options import duration_ms, read_file
+from sojourn.errors import BadFile
 
 if TYPE_CHECKING:
     from sojourn.client import Client
 
 
 def add_service(parser: argparse.ArgumentParser) -> None:
+    """Add what a command takes that talks to a service, and `--json` for what it says."""
+    add_json(parser)
     group = parser.add_argument_group("the service")
     group.add_argument(
         "--url", metavar="URL", help="default $SOJOURN_URL, else http://127.0.0.1:8080"
@@ -47,8 +50,6 @@ def connected(args: argparse.Namespace) -> Iterator[Client]:
 
 def _read_token(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        raise NoSuchFile(f"there is no token file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
+        return read_file(path, "token file").decode().strip()
+    except UnicodeDecodeError as error:
         raise BadFile(f"the token file {path} cannot be read: {error}") from None

@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # --help, or usage that was explained on stderr
         return end.code if isinstance(end.code, int) else BAD
     try:
-        with _stopped_cleanly() if "stops_cleanly" in args else contextlib.nullcontext():
+        with _stopped_cleanly() if args.stops_cleanly else contextlib.nullcontext():
             status: int = args.run(args)
         sys.stdout.flush()
         return status

@@ -6,9 +6,9 @@ import argparse
 import sys
 from typing import Any
 
-from sojourn.cli.answers import add_json, say_operations
+from sojourn.cli.answers import say_operations
 from sojourn.cli.connection import add_service, connected
-from sojourn.cli.options import duration_ms
+from sojourn.cli.options import add_command, duration_ms
 
 _EXAMPLES = """\
 Exit status 1: the id is not known, or no longer.
@@ -20,20 +20,19 @@ examples:
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "get",
+        _run,
         help="show an operation of a service, waiting or ended",
         description="Show an operation, waiting or ended.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("id", metavar="ID")
     parser.add_argument(
         "--wait", type=duration_ms, default=0, metavar="DURATION", help="for its end"
     )
-    add_json(parser)
     add_service(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from sojourn.cli.kafka_display import display, watch
-from sojourn.cli.options import duration_ms, setting
+from sojourn.cli.options import add_command, duration_ms, setting
 from sojourn.errors import OutOfRange, SojournError
 
 _EXAMPLES = """\
@@ -55,12 +55,13 @@ def user(text: str) -> tuple[str, str]:
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "kafka",
+        _run,
         help="run a Kafka cluster in this process, for testing clients",
         description="Run a Kafka cluster in this process, and show what waits in it.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("--brokers", type=int, default=1, metavar="N", help="default 1")
     parser.add_argument(
@@ -144,7 +145,6 @@ def add_parser(commands: Any) -> None:
         help="end after 10s, 5min, …; default: run until Ctrl-C",
     )
     parser.add_argument("--quiet", action="store_true", help="print only where it listens")
-    parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
-from datetime import UTC, datetime
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sojourn.errors import OutOfRange
+from sojourn.core import time_texts
+from sojourn.errors import BadFile, NoSuchFile, OutOfRange
 
 if TYPE_CHECKING:
     from sojourn.replay.columns import Columns
@@ -15,7 +16,37 @@ if TYPE_CHECKING:
 # Which table a column of ours belongs to, if that is not said.
 _TABLES = dict.fromkeys(("key", "offset", "at_ms", "at_s", "at_us", "at_ns"), "signals")
 
-_UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+def add_command(
+    commands: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    help: str,
+    description: str,
+    examples: str,
+    stops_cleanly: bool = False,
+) -> argparse.ArgumentParser:
+    """Add a command; return its parser. With `stops_cleanly`, SIGTERM ends it as Ctrl-C does."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=help,
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run, stops_cleanly=stops_cleanly)
+    return parser
+
+
+def read_file(path: Path, what: str) -> bytes:
+    """Read a file that an option names: "token file", "payload file"."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise NoSuchFile(f"there is no {what} {path}") from None
+    except OSError as error:
+        raise BadFile(f"the {what} {path} cannot be read: {error}") from None
 
 
 def moment_ms(text: str) -> int:
@@ -24,25 +55,25 @@ def moment_ms(text: str) -> int:
         return int(text)
     except ValueError:
         pass
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+    at_ms = time_texts.moment_ms(text)
+    if at_ms is None:
         raise argparse.ArgumentTypeError(
             f"{text!r} is neither a time like 2026-01-06T12:00 nor milliseconds since 1970"
-        ) from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1_000)
+        )
+    return at_ms
 
 
 def duration_ms(text: str) -> int:
     """Milliseconds from `10s`, `500 ms`, `5min`, `2h`, `1d`; a bare number is milliseconds."""
-    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text)
-    unit = (match[2] or "ms") if match else ""
-    if match is None or unit not in _UNITS_MS:
+    written = text.strip()
+    if written.isdecimal():
+        return int(written)
+    span_ms = time_texts.duration_ms(written)
+    if span_ms is None:
         raise argparse.ArgumentTypeError(
             f"{text!r} is no duration: write 500ms, 10s, 5min, 2h or 1d"
         )
-    return int(match[1]) * _UNITS_MS[unit]
+    return span_ms
 
 
 def setting(text: str) -> tuple[str, str]:

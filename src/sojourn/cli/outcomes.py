@@ -6,9 +6,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from sojourn.cli.answers import add_json, say_operations
+from sojourn.cli.answers import say_operations
 from sojourn.cli.connection import add_service, connected
-from sojourn.cli.options import duration_ms
+from sojourn.cli.options import add_command, duration_ms
 from sojourn.errors import OutOfRange, Unreachable
 
 if TYPE_CHECKING:
@@ -29,12 +29,13 @@ examples:
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "outcomes",
+        _run,
         help="show how operations of a service ended, as they end",
         description="Show how operations ended, in order.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("--after", type=int, metavar="N", help="those with numbers above N")
     parser.add_argument("--limit", type=int, metavar="N", help="no more than N")
@@ -43,9 +44,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--follow", action="store_true", help="go on until Ctrl-C")
     parser.add_argument("--subscription", metavar="NAME", help="from the position of that name")
-    add_json(parser)
     add_service(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -11,7 +11,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from sojourn.cli.options import MAPPING, add_ending, add_mapping, add_spark, columns_of, moment_ms
+from sojourn.cli.options import (
+    MAPPING,
+    add_command,
+    add_ending,
+    add_mapping,
+    add_spark,
+    columns_of,
+    moment_ms,
+)
 from sojourn.cli.progress import Progress, showing, watching
 from sojourn.cli.report import add_class_column, tell_classes, write_page
 from sojourn.cli.session import session
@@ -51,12 +59,14 @@ _TABLES = ("operations", "signals", "cancels")
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "replay",
+        _run,
         help="say how operations in files ended, here or on Spark",
         description="Say of every operation how it ended: completed, expired or cancelled.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
+        stops_cleanly=True,
     )
     parser.add_argument("operations", metavar="OPERATIONS")
     parser.add_argument("signals", metavar="SIGNALS")
@@ -90,7 +100,6 @@ def add_parser(commands: Any) -> None:
     add_mapping(parser)
     add_spark(parser)
     add_ending(parser)
-    parser.set_defaults(run=_run, stops_cleanly=True)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -233,7 +242,7 @@ def _on_spark(
     ):
         progress.step("replaying on Spark")
         tables_by_name = {
-            name: tables.find_table(spark, path, name, columns[name])
+            name: tables.open_table(spark, path, name, columns[name])
             for name, path in paths.items()
         }
         _check_class_column(args, tables_by_name["operations"].columns.names)

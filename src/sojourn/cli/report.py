@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from sojourn.cli.options import moment_ms
+from sojourn.cli.options import add_command, moment_ms
 from sojourn.cli.progress import Progress, showing
 
 if TYPE_CHECKING:
@@ -29,12 +29,13 @@ examples:
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "report",
+        _run,
         help="make a page about what waited, how long, and what the timeout should have been",
         description="Read OUT, which `sojourn replay` or `sojourn stream` wrote; write one page.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("out", metavar="OUT", type=Path, help="the folder with outcomes/")
     parser.add_argument(
@@ -56,7 +57,6 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="say what came out as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
-    parser.set_defaults(run=_run)
 
 
 def add_class_column(parser: argparse.ArgumentParser) -> None:

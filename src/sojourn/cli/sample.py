@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from sojourn.cli.options import moment_ms
+from sojourn.cli.options import add_command, moment_ms
 
 _EXAMPLES = """\
 A shop's days: orders wait for payment and stock, shipments for two of three scans, express parcels
@@ -23,12 +23,13 @@ examples:
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "sample",
+        _run,
         help="make a realistic trace from a seed",
         description="Write OUT/operations, OUT/signals and OUT/cancels, files in order of arrival.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("out", metavar="OUT", type=Path, help="the folder to write")
     parser.add_argument(
@@ -48,7 +49,6 @@ def add_parser(commands: Any) -> None:
         "--files", type=int, default=16, metavar="N", help="files in each folder; default 16"
     )
     parser.add_argument("--json", action="store_true", help="say what was done as JSON")
-    parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sojourn.cli.options import duration_ms
+from sojourn.cli.options import add_command, duration_ms
 from sojourn.errors import BadFile
 
 if TYPE_CHECKING:
@@ -31,12 +31,13 @@ examples:
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "serve",
+        _run,
         help="serve durable waits over HTTP, with a dashboard",
         description="Serve durable waits over HTTP, with a dashboard.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("data", metavar="DATA", type=Path, help="the folder with the waits")
     parser.add_argument(
@@ -100,7 +101,6 @@ def add_parser(commands: Any) -> None:
         "--sample-traffic", action="store_true", help="make some traffic, to look at"
     )
     parser.add_argument("--quiet", action="store_true", help="log only what is wrong")
-    parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from sojourn.cli.answers import add_json, say_answers
+from sojourn.cli.answers import say_answers
 from sojourn.cli.connection import add_service, connected
 from sojourn.cli.lines import add_from, check_one_or_many, fields, send_lines
+from sojourn.cli.options import add_command
 
 _EXAMPLES = """\
 Progress only moves up: a signal that says less than is known, or the same again, is "unchanged".
@@ -20,19 +21,18 @@ examples:
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "signal",
+        _run,
         help="tell a service how far a key has come",
         description="Move a key's progress up, which completes what waits for that.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("key", nargs="?", metavar="KEY")
     parser.add_argument("offset", nargs="?", type=int, default=1, metavar="OFFSET")
     add_from(parser, '{"key", "offset"}')
-    add_json(parser)
     add_service(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:

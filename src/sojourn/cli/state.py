@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from sojourn.cli.options import add_spark
+from sojourn.cli.options import add_command, add_spark
 from sojourn.cli.session import session
 
 _EXAMPLES = """\
@@ -22,19 +22,19 @@ examples:
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "state",
+        _run,
         help="look into the checkpoint of a stream",
         description="Say what the checkpoint of a stream holds.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("checkpoint", metavar="CHECKPOINT")
     parser.add_argument("--id", action="append", default=[], help="say what is known of this id")
     parser.add_argument("--key", action="append", default=[], help="say what is known of this key")
     parser.add_argument("--json", action="store_true", help="say it as JSON, an object a line")
     add_spark(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -10,7 +10,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from sojourn.cli.options import add_ending, add_mapping, add_spark, columns_of, duration_ms, need
+from sojourn.cli.options import (
+    add_command,
+    add_ending,
+    add_mapping,
+    add_spark,
+    columns_of,
+    duration_ms,
+    need,
+)
 from sojourn.cli.progress import Progress, showing
 from sojourn.cli.session import session
 from sojourn.errors import OutOfRange
@@ -48,12 +56,14 @@ Spark's Kafka connector comes from Maven Central by itself; where it cannot, giv
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "stream",
+        _run,
         help="say how operations end as their rows arrive, on Spark",
         description="Say of every operation how it ended, as soon as that is certain.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
+        stops_cleanly=True,
     )
     source = parser.add_argument_group("what comes in")
     source.add_argument("--operations", required=True, metavar="FOLDER|TOPIC")
@@ -142,7 +152,6 @@ def add_parser(commands: Any) -> None:
     add_mapping(parser)
     add_spark(parser)
     add_ending(parser)
-    parser.set_defaults(run=_run, stops_cleanly=True)
 
 
 class Batches:

@@ -8,11 +8,11 @@ from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
-from sojourn.cli.answers import add_json, say_answers
+from sojourn.cli.answers import say_answers
 from sojourn.cli.connection import add_service, connected
 from sojourn.cli.lines import add_from, check_one_or_many, fields, send_lines
-from sojourn.cli.options import duration_ms, need, requirement
-from sojourn.errors import BadFile, NoSuchFile, OutOfRange, WrongType
+from sojourn.cli.options import add_command, duration_ms, need, read_file, requirement
+from sojourn.errors import OutOfRange, WrongType
 
 _EXAMPLES = """\
 A requirement holds when its key has come to its offset; without one the offset is 1. The same
@@ -26,12 +26,13 @@ examples:
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "submit",
+        _run,
         help="let an operation wait in a service, or many",
         description="Let an operation wait until its requirements hold or its time runs out.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("id", nargs="?", metavar="ID")
     parser.add_argument(
@@ -55,9 +56,7 @@ def add_parser(commands: Any) -> None:
     payload.add_argument("--payload-file", type=Path, metavar="FILE", help="the same, as bytes")
     parser.add_argument("--traceparent", metavar="TRACE", help="W3C trace context")
     add_from(parser, '{"id", "requires": [{"key", "offset"}], "timeout_ms", …}')
-    add_json(parser)
     add_service(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -77,20 +76,13 @@ def _run(args: argparse.Namespace) -> int:
             args.timeout,
             args.needed,
             args.class_,
-            args.payload if args.payload_file is None else _read(args.payload_file),
+            args.payload
+            if args.payload_file is None
+            else read_file(args.payload_file, "payload file"),
             args.traceparent,
         )
     say_answers(args, [args.id], [answer])
     return 0
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise NoSuchFile(f"there is no payload file {path}") from None
-    except OSError as error:
-        raise BadFile(f"the payload file {path} cannot be read: {error}") from None
 
 
 def row_of(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:

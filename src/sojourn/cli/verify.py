@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from sojourn.cli.options import add_spark
+from sojourn.cli.options import add_command, add_spark
 from sojourn.cli.progress import Progress, showing, watching
 from sojourn.cli.session import session
 
@@ -36,12 +36,13 @@ exit status: 0 no differences, 1 differences, 2 bad usage or input, 130 interrup
 
 
 def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "verify",
+        _run,
         help="prove that replaying a service's history gives every outcome it told",
         description="Replay a history, and compare with every outcome that was told.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     parser.add_argument("data", metavar="DATA", type=Path)
     parser.add_argument("--history", metavar="FOLDER", type=Path, required=True)
@@ -58,7 +59,6 @@ def add_parser(commands: Any) -> None:
     group = parser.add_argument_group("what is said")
     group.add_argument("--json", action="store_true", help="say what came out as JSON")
     group.add_argument("--quiet", action="store_true", help="no progress on stderr")
-    parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -41,25 +41,25 @@ def compare_in_process(stretch: Stretch, findings: Findings, step: Step) -> None
     operations = stretch.read(OPERATIONS, list(rows.OPERATION_COLUMNS))
     signals = stretch.read(SIGNALS, list(rows.SIGNAL_COLUMNS))
     cancels = stretch.read(CANCELS, list(rows.CANCEL_COLUMNS))
-    told = stretch.read(OUTCOMES, TOLD_COLUMNS)
+    recorded = stretch.read(OUTCOMES, TOLD_COLUMNS)
     names = Names(stretch.read(FORGOTTEN, ["key", "at_ms"]), _repeated_ids(operations))
     operations, signals = names.operations(operations), names.signals(signals)
-    cancels, told = names.cancels(cancels), names.outcomes(told)
+    cancels, recorded = names.cancels(cancels), names.outcomes(recorded)
     step(f"replaying {len(operations):,} operations and {len(signals):,} signals")
     until_ms = stretch.last_ms
     resolution = replay.resolve(operations, signals, cancels, until_ms)
     add_rejected(findings, len(resolution.rejected), resolution.rejected)
-    replayed = _asone_piece(resolution, names)
+    replayed = _as_one(resolution, names)
     is_sure = np.ones(len(replayed), dtype=np.bool_)
     if stretch.is_cut:
         step("replaying with the most progress that there can have been before")
         before = _most_progress(operations, signals, names, stretch.first_ms)
         most = pa.concat_tables([signals, before.cast(signals.schema)])
-        other = _asone_piece(replay.resolve(operations, most, cancels, until_ms), names)
+        other = _as_one(replay.resolve(operations, most, cancels, until_ms), names)
         order = pc.index_in(one_piece(replayed["id"]), value_set=one_piece(other["id"]))
         is_sure = _is_same(replayed, other.take(order))
-    step(f"comparing {len(told):,} outcomes")
-    _compare(stretch, findings, names, told, replayed, is_sure)
+    step(f"comparing {len(recorded):,} outcomes")
+    _compare(stretch, findings, names, recorded, replayed, is_sure)
 
 
 def _repeated_ids(operations: pa.Table) -> pa.Table:
@@ -95,7 +95,7 @@ def _most_progress(
     return most.filter(pc.invert(names.begins_anew(most["key"])))
 
 
-def _asone_piece(resolution: replay.Resolution, names: Names) -> pa.Table:
+def _as_one(resolution: replay.Resolution, names: Names) -> pa.Table:
     """Outcomes, and what is pending as waiting; keys as they were given."""
     pending = resolution.pending
     nothing = pa.nulls(len(pending), pa.int64())
@@ -111,17 +111,17 @@ def _compare(
     stretch: Stretch,
     findings: Findings,
     names: Names,
-    told: pa.Table,
+    recorded: pa.Table,
     replayed: pa.Table,
     is_sure: npt.NDArray[np.bool_],
 ) -> None:
     if stretch.is_cut:
-        is_before = pc.less(told["submitted_ms"], stretch.first_ms)
+        is_before = pc.less(recorded["submitted_ms"], stretch.first_ms)
         findings.unproven[BEFORE] += pc.sum(is_before, min_count=0).as_py() or 0
-        told = told.filter(pc.invert(is_before))
-    place = pc.index_in(one_piece(told["id"]), value_set=one_piece(replayed["id"]))
+        recorded = recorded.filter(pc.invert(is_before))
+    place = pc.index_in(one_piece(recorded["id"]), value_set=one_piece(replayed["id"]))
     is_known = ~np.asarray(pc.is_null(place))
-    differences = _Differences(findings, names, told, replayed)
+    differences = _Differences(findings, names, recorded, replayed)
 
     told_rows = np.flatnonzero(is_known)
     places = place.take(pa.array(told_rows)).to_numpy().astype(np.int64)
@@ -131,7 +131,7 @@ def _compare(
     again, again_places = told_rows[~is_first], places[~is_first]
     told_rows, places = told_rows[is_first], places[is_first]
 
-    same = _is_same(told.take(pa.array(told_rows)), replayed.take(pa.array(places)))
+    same = _is_same(recorded.take(pa.array(told_rows)), replayed.take(pa.array(places)))
     sure = is_sure[places]
     waits = np.asarray(pc.equal(replayed["status"], WAITING))
     findings.proven += int((same & sure).sum())
@@ -163,11 +163,11 @@ class _Differences:
     """Turns rows into differences, for as many as are shown."""
 
     def __init__(
-        self, findings: Findings, names: Names, told: pa.Table, replayed: pa.Table
+        self, findings: Findings, names: Names, recorded: pa.Table, replayed: pa.Table
     ) -> None:
         self._findings = findings
         self._names = names
-        self._told = told
+        self._recorded = recorded
         self._replayed = replayed
 
     def add(
@@ -182,17 +182,17 @@ class _Differences:
 
     def _rows(self, kind: str, told_rows: Any, places: Any) -> Iterator[Difference]:
         show = self._findings.show
-        told = replayed = None
+        recorded = replayed = None
         if told_rows is not None:
-            told = self._told.take(pa.array(told_rows[:show])).to_pylist()
+            recorded = self._recorded.take(pa.array(told_rows[:show])).to_pylist()
         if places is not None:
             replayed = self._replayed.take(pa.array(places[:show])).to_pylist()
-        for n in range(len(told or replayed or ())):
-            both = told or replayed or []
+        for n in range(len(recorded or replayed or ())):
+            both = recorded or replayed or []
             yield difference(
                 kind,
                 self._names.plain_ids(pa.array([both[n]["id"]]))[0].as_py(),
-                told[n] if told else None,
+                recorded[n] if recorded else None,
                 replayed[n] if replayed else None,
             )
 

@@ -75,14 +75,14 @@ def compare_on_spark(spark: SparkSession, stretch: Stretch, findings: Findings, 
         operations = read(OPERATIONS, list(rows.OPERATION_COLUMNS))
         signals = read(SIGNALS, list(rows.SIGNAL_COLUMNS))
         cancels = read(CANCELS, list(rows.CANCEL_COLUMNS))
-        told = read(OUTCOMES, TOLD_COLUMNS)
+        recorded = read(OUTCOMES, TOLD_COLUMNS)
         forgotten = read(FORGOTTEN, ["key", "at_ms"]) if stretch.rows(FORGOTTEN) else None
         names = _names(operations, signals, forgotten)
         if names:
             operations = _mapped(operations, names.operations)
             signals = _mapped(signals, names.signals)
             cancels = _mapped(cancels, names.cancels)
-            told = _mapped(told, names.outcomes)
+            recorded = _mapped(recorded, names.outcomes)
         many = f"{stretch.rows(OPERATIONS):,} operations and {stretch.rows(SIGNALS):,} signals"
         step(f"replaying {many} on Spark")
         with on_spark.resolve(operations, signals, cancels, stretch.last_ms) as resolution:
@@ -97,7 +97,7 @@ def compare_on_spark(spark: SparkSession, stretch: Stretch, findings: Findings, 
                 )
                 replayed = _with_other(replayed, _as_one(other, names))
             step(f"comparing {stretch.rows(OUTCOMES):,} outcomes on Spark")
-            _compare(stretch, findings, names, told, replayed)
+            _compare(stretch, findings, names, recorded, replayed)
 
 
 def _names(operations: DataFrame, signals: DataFrame, forgotten: DataFrame | None) -> Names:
@@ -176,17 +176,17 @@ def _with_other(replayed: DataFrame, other: DataFrame) -> DataFrame:
 
 
 def _compare(
-    stretch: Stretch, findings: Findings, names: Names, told: DataFrame, replayed: DataFrame
+    stretch: Stretch, findings: Findings, names: Names, recorded: DataFrame, replayed: DataFrame
 ) -> None:
     if stretch.is_cut:
         is_before = F.col("submitted_ms") < stretch.first_ms
-        findings.unproven[BEFORE] += told.where(is_before).count()
-        told = told.where(~is_before)
+        findings.unproven[BEFORE] += recorded.where(is_before).count()
+        recorded = recorded.where(~is_before)
     turn = F.row_number().over(Window.partitionBy("id").orderBy("number"))
-    told = told.select(
+    recorded = recorded.select(
         "id", turn.alias("turn"), *(F.col(column).alias(f"told_{column}") for column in OUTCOME)
     )
-    both = told.join(replayed, "id", "full_outer").withColumn("kind", _kind(stretch.last_ms))
+    both = recorded.join(replayed, "id", "full_outer").withColumn("kind", _kind(stretch.last_ms))
     both = both.persist()
     try:
         counts = {row["kind"]: row["count"] for row in both.groupBy("kind").count().collect()}

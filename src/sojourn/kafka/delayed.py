@@ -1,4 +1,8 @@
-"""A request that waits: a delayed operation whose callbacks all run on the cluster's agenda."""
+"""What waits in the cluster: a delayed operation whose callbacks all hold the cluster's agenda.
+
+DelayedRequest    a request whose answer waits
+ExpectedRequest   a request that a client has to send in time, such as its next heartbeat
+"""
 
 from __future__ import annotations
 
@@ -24,3 +28,27 @@ class DelayedRequest(DelayedOperation):
         """Expire, with the agenda held."""
         with self.agenda:
             super().run()
+
+
+class ExpectedRequest(DelayedRequest):
+    """Waits until the client has sent it or need not send it any more: `is_over`.
+
+    If that has not come in time, `on_timeout` is called, with the agenda held.
+    """
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to wait for any more."""
+        raise NotImplementedError
+
+    def on_timeout(self) -> None:
+        """The client has not sent it in time."""
+        raise NotImplementedError
+
+    def try_complete(self) -> bool:
+        return self.is_over and self.force_complete()
+
+    def on_expiration(self) -> None:
+        # The request may have come between the deadline and here: look again.
+        if not self.is_over:
+            self.on_timeout()

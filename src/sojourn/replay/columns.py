@@ -6,7 +6,7 @@
     as_operations(orders, id="order_id", submitted_ms="created_at", timeout="30min",
                   requires=["paid/{order_id}"])
 
-What a `Columns` asks for is the same for every engine; `of` does it for Arrow tables, and
+What a `Columns` asks for is the same for every engine; `apply` does it for Arrow tables, and
 `sojourn.spark` for DataFrames.
 """
 
@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sojourn.core.time_texts import duration_ms
 from sojourn.errors import BadTable, OutOfRange, WrongType
 from sojourn.replay import rows, times
 from sojourn.replay.names import as_text
@@ -130,16 +131,16 @@ class Columns:
                 columns.append(column)
         return list(dict.fromkeys(columns))
 
-    def of(self, table: Any) -> pa.Table:
+    def apply(self, table: Any) -> pa.Table:
         """Return the Arrow table with our columns, and of operations those that pass through."""
         table = rows.as_table(table, self.table)
         plan = self.plan(table.column_names)
-        for column, values in plan.where:
-            found = table.column(column)
+        for name, values in plan.where:
+            column = table.column(name)
             if values is None:
-                keep = pc.is_valid(found)
+                keep = pc.is_valid(column)
             else:
-                keep = pc.is_in(self._comparable(found, column), pa.array(values, pa.string()))
+                keep = pc.is_in(self._comparable(column, name), pa.array(values, pa.string()))
             table = table.filter(keep)
         made = {target: self._made(source, table, target) for target, source in plan.made.items()}
         made |= {name: table.column(name) for name in plan.kept}
@@ -179,20 +180,21 @@ class Columns:
 
     def _kept(self, made: dict[str, Source], names: Sequence[str]) -> list[str]:
         """What stays: columns that were not renamed, or replaced by one of ours."""
-        gone = {source.name for source in made.values() if isinstance(source, Column)} | set(made)
+        renamed = {source.name for source in made.values() if isinstance(source, Column)}
+        replaced = renamed | set(made)
         for target in made:
             stem, _, unit = target.rpartition("_")
             if unit in times.UNITS:  # a time may be there once
                 stems = ("timeout", "deadline") if stem == "deadline" else (stem,)
-                gone |= {f"{one}_{other}" for one in stems for other in times.UNITS}
-        left = [name for name in names if name not in gone]
+                replaced |= {f"{one}_{other}" for one in stems for other in times.UNITS}
+        left = [name for name in names if name not in replaced]
         if self.table != rows.OPERATIONS:
             used = {n for s in made.values() if isinstance(s, Template) for n in s.names}
-            ours = rows.own_names(self.table, left)
+            ours = rows.our_columns(self.table, left)
             return [name for name in left if name in ours or name in used]
         if self.keep is None:
             return left
-        ours = rows.own_names(self.table, [*made, *left])
+        ours = rows.our_columns(self.table, [*made, *left])
         return [name for name in left if name in ours or name in self.keep]
 
     def _made(self, source: Source, table: pa.Table, target: str) -> Any:
@@ -272,7 +274,7 @@ def as_operations(table: Any, **how: Any) -> pa.Table:
     those where a column is not null. All other columns pass through, or those that `keep` names;
     `order_status="status"` gives one another name.
     """
-    return operation_columns(**how).of(table)
+    return operation_columns(**how).apply(table)
 
 
 def as_signals(table: Any, **how: Any) -> pa.Table:
@@ -280,7 +282,7 @@ def as_signals(table: Any, **how: Any) -> pa.Table:
 
     as_signals(events, key="{type}/{order_id}", at_ms="happened_at", where={"type": "paid"})
     """
-    return signal_columns(**how).of(table)
+    return signal_columns(**how).apply(table)
 
 
 def as_cancels(table: Any, **how: Any) -> pa.Table:
@@ -288,7 +290,7 @@ def as_cancels(table: Any, **how: Any) -> pa.Table:
 
     as_cancels(events, id="order_id", at_ms="happened_at", where={"type": "cancelled"})
     """
-    return cancel_columns(**how).of(table)
+    return cancel_columns(**how).apply(table)
 
 
 def _sources(table: str, columns: Mapping[str, Any]) -> tuple[tuple[str, str | int], ...]:
@@ -324,7 +326,7 @@ def _timeout_ms(timeout: str | int | timedelta) -> int:
         return timeout // timedelta(milliseconds=1)
     if isinstance(timeout, int) and not isinstance(timeout, bool):
         return timeout
-    timeout_ms = times.duration_ms(timeout) if isinstance(timeout, str) else None
+    timeout_ms = duration_ms(timeout) if isinstance(timeout, str) else None
     if timeout_ms is None:
         raise OutOfRange(
             f"timeout must be a duration like '30min', a timedelta or milliseconds, got {timeout!r}"

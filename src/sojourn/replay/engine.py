@@ -22,7 +22,7 @@ from sojourn.replay import journal, rows, schemas
 from sojourn.replay.arrays import Integers
 from sojourn.replay.progress import Progress
 from sojourn.replay.shelf import Shelf, shelvable
-from sojourn.replay.times import datetime_ms
+from sojourn.replay.times import checked_moment_ms
 from sojourn.replay.waiting import Waiting
 
 _SNAPSHOT = "Esnp"
@@ -225,15 +225,7 @@ class Engine:
         return pa.table(columns, schema=pa.schema([*own.schema, *self._extras]))
 
     def _checked_now_ms(self, value: Any) -> int:
-        try:
-            now_ms = datetime_ms(value) if isinstance(value, datetime) else index(value)
-        except TypeError:
-            raise WrongType(
-                f"now_ms must be an integer number of milliseconds, got {value!r} "
-                f"({type(value).__name__}); round it first, e.g. math.floor(seconds * 1000)"
-            ) from None
-        if not rows.LEAST <= now_ms <= rows.MOST:
-            raise OutOfRange(f"now_ms must fit 64 bits, got {now_ms}")
+        now_ms = checked_moment_ms(value, "now_ms", "give milliseconds")
         if self.now_ms is not None and now_ms < self.now_ms:
             raise OutOfRange(
                 f"now_ms must be ≥ {self.now_ms}, where the engine stands, got {now_ms}; "

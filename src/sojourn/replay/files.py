@@ -63,12 +63,12 @@ def read_file(
     table, broken = formats.read(file, name, columns.kinds(), groups, head=head)
     if not len(table) and not table.column_names:  # an empty file has no columns to look at
         return Read(rows.TABLES[name].empty_table(), broken)
-    for column, value in file.said:
+    for column, value in file.partition_values:
         if column not in table.column_names:
             table = table.append_column(column, pa.array([value] * len(table), pa.string()))
     try:
         if columns != Columns(name):
-            table = columns.of(table)
+            table = columns.apply(table)
         canonical, rejected = _canonical(table, name)
     except BadTable as error:
         raise BadTable(f"{file}: {error}") from None

@@ -64,21 +64,21 @@ def as_table(value: Any, name: str) -> pa.Table:
     )
 
 
-def own_names(name: str, columns: Sequence[str]) -> list[str]:
+def our_columns(name: str, columns: Sequence[str]) -> list[str]:
     """Return those of a table's columns that are ours; of operations the others pass through."""
     wanted = [CORRUPT, CORRUPT_REASON]
     for column in TABLES[name].names:
         stem, _, unit = column.rpartition("_")
-        found = time_name(columns, stem) if unit == "ms" else column
-        if found is None and column == "timeout_ms":
-            found = time_name(columns, "deadline")
-        wanted.append(found or column)
+        time_column = time_name(columns, stem) if unit == "ms" else column
+        if time_column is None and column == "timeout_ms":
+            time_column = time_name(columns, "deadline")
+        wanted.append(time_column or column)
     return [column for column in columns if column in wanted]
 
 
 def extra_names(columns: Sequence[str]) -> list[str]:
     """Return those columns of operations that pass through to the outcomes."""
-    ours = set(own_names(OPERATIONS, columns))
+    ours = set(our_columns(OPERATIONS, columns))
     return [column for column in columns if column not in ours]
 
 
@@ -161,11 +161,12 @@ def _warn_of_units(table: pa.Table, name: str, time_column: str, values: Integer
         count = int(odd.sum())
         beside = (values >= 10**12) & (values < _BAND_WIDTH * 10**12)
         if count and (2 * count >= len(values) or beside.any()):
-            stem, _, asked = time_column.rpartition("_")
+            stem, _, its_unit = time_column.rpartition("_")
             row = row_texts(without_corrupt(table).slice(int(odd.argmax()), 1))[0]
             warnings.warn(
                 f"{name}: {time_column!r} looks like {words} in {count} of {len(values)} rows, "
-                f"where {asked} is asked for, e.g. {row}; if it is, call the column {stem}_{unit}",
+                f"where {its_unit} is asked for, e.g. {row}; "
+                f"if it is, call the column {stem}_{unit}",
                 UnitWarning,
                 stacklevel=3,
             )

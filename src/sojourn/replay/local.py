@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from operator import index
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sojourn.errors import BadTable, OutOfRange, WrongType
+from sojourn.errors import BadTable
 from sojourn.replay import rows, times
 from sojourn.replay.endings import PENDING, STATUS, Endings
 from sojourn.replay.steps import Steps
@@ -123,20 +122,7 @@ def checked_until_ms(until_ms: Any) -> int | None:
     """Return `until_ms` as a 64-bit integer or None, or say what is wrong with it."""
     if until_ms is None:
         return None
-    if isinstance(until_ms, datetime):
-        return times.datetime_ms(until_ms)
-    try:
-        number = index(until_ms)
-    except TypeError:
-        raise WrongType(
-            f"until_ms must be milliseconds, a datetime or None, got {until_ms!r} "
-            f"({type(until_ms).__name__}); round it first, e.g. math.floor(seconds * 1000)"
-        ) from None
-    if not rows.LEAST <= number <= rows.MOST:
-        raise OutOfRange(
-            f"until_ms must fit 64 bits, got {number}; None means that everything ends"
-        )
-    return number
+    return times.checked_moment_ms(until_ms, "until_ms", "None means that everything ends")
 
 
 def _outcomes(clean: rows.CleanOperations, endings: Endings) -> pa.Table:

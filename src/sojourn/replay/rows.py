@@ -33,7 +33,7 @@ from sojourn.replay.inputs import SIGNALS as SIGNALS
 from sojourn.replay.inputs import TABLES as TABLES
 from sojourn.replay.inputs import as_table as as_table
 from sojourn.replay.inputs import extra_names as extra_names
-from sojourn.replay.inputs import own_names as own_names
+from sojourn.replay.inputs import our_columns as our_columns
 from sojourn.replay.inputs import time_name as time_name
 from sojourn.replay.rejected import BROKEN as BROKEN
 from sojourn.replay.rejected import CORRUPT as CORRUPT

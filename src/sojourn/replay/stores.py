@@ -31,7 +31,7 @@ class File(NamedTuple):
     url: str  # of the store, "" for this machine
     path: str  # in the store
     size: int
-    said: tuple[tuple[str, str | None], ...] = ()
+    partition_values: tuple[tuple[str, str | None], ...] = ()
 
     def __str__(self) -> str:
         return f"{urlsplit(self.url).scheme}://{self.path}" if self.url else self.path
@@ -69,11 +69,11 @@ def find(path: str | os.PathLike[str], name: str) -> list[File]:
     return files
 
 
-def file(path: str, size: int, said: tuple[tuple[str, str | None], ...] = ()) -> File:
+def file(path: str, size: int, partition_values: tuple[tuple[str, str | None], ...] = ()) -> File:
     """Return a file that is known to be there."""
     if not is_url(path):
-        return File("", path, size, said)
-    return File(path, _system(path)[1], size, said)
+        return File("", path, size, partition_values)
+    return File(path, _system(path)[1], size, partition_values)
 
 
 def is_folder(path: str, inner: str) -> bool:
@@ -112,7 +112,7 @@ def _files(system: Any, url: str, root: str) -> Iterator[File]:
         for place in dict.fromkeys(_matches(system, base, parts[first:])):
             for file in _files(system, url, place):
                 folders = file.path[len(base) :].strip("/").split("/")[:-1]
-                yield file._replace(said=tuple(_said(folders)))
+                yield file._replace(partition_values=tuple(_partition_values(folders)))
 
 
 def _matches(system: Any, base: str, parts: list[str]) -> Iterator[str]:
@@ -140,10 +140,10 @@ def _below(system: Any, url: str, root: str) -> Iterator[File]:
     for info in sorted(infos, key=lambda info: info.path.split("/")):
         parts = info.path[len(root) :].strip("/").split("/")
         if info.type == fs.FileType.File and not any(p.startswith(("_", ".")) for p in parts):
-            yield File(url, info.path, info.size, tuple(_said(parts[:-1])))
+            yield File(url, info.path, info.size, tuple(_partition_values(parts[:-1])))
 
 
-def _said(folders: list[str]) -> Iterator[tuple[str, str | None]]:
+def _partition_values(folders: list[str]) -> Iterator[tuple[str, str | None]]:
     for folder in folders:
         column, equals, value = folder.partition("=")
         if equals:

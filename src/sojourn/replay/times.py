@@ -6,7 +6,7 @@
     numbers          in the unit that the column's name ends with: `at_ms`, `at_s`, `at_us`, `at_ns`
     text             a number; a time as ISO 8601 has it; or a duration such as `30min`
 
-What is finer than a millisecond is rounded down. This is the only place that rounds.
+What is finer than a millisecond is rounded down.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
+from operator import index
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sojourn.errors import BadTable
+from sojourn.core.time_texts import datetime_ms, duration_ms, moment_ms
+from sojourn.errors import BadTable, OutOfRange, WrongType
 from sojourn.replay.arrays import Integers, Mask, one_piece
 
 LEAST = -(2**63)
@@ -32,10 +35,7 @@ MOST = 2**63 - 1
 UNITS = ("ms", "s", "us", "ns")
 # A unit in milliseconds is the first number divided by the second.
 _SCALES = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
-_WORDS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,27 +101,18 @@ def integers(column: pa.ChunkedArray, what: str) -> Numbers:
     return Numbers(values, null, mask)
 
 
-def moment_ms(text: str) -> int | None:
-    """Return the milliseconds of a time as ISO 8601 has it, UTC unless it says otherwise."""
+def checked_moment_ms(value: Any, name: str, advice: str) -> int:
+    """Return a moment that a caller gives, in milliseconds; or say what is wrong with it."""
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return datetime_ms(moment)
-
-
-def datetime_ms(moment: datetime) -> int:
-    """Return the milliseconds of a datetime, UTC if it has no zone."""
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // _MILLISECOND
-
-
-def duration_ms(text: str) -> int | None:
-    """Return the milliseconds of `500ms`, `10 s`, `5min`, `2h` or `1d`."""
-    match = re.fullmatch(r"(\d+)\s*([a-z]+)", text)
-    if match is None or match[2] not in _WORDS_MS:
-        return None
-    return int(match[1]) * _WORDS_MS[match[2]]
+        at_ms = datetime_ms(value) if isinstance(value, datetime) else index(value)
+    except TypeError:
+        raise WrongType(
+            f"{name} must be an integer number of milliseconds or a datetime, got {value!r} "
+            f"({type(value).__name__}); round it first, e.g. math.floor(seconds * 1000)"
+        ) from None
+    if not LEAST <= at_ms <= MOST:
+        raise OutOfRange(f"{name} must fit 64 bits, got {at_ms}; {advice}")
+    return at_ms
 
 
 def nulls(column: pa.Array | pa.ChunkedArray) -> Mask | None:

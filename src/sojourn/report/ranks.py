@@ -38,7 +38,7 @@ class Search:
     """Narrows down on one value of a histogram; None from the start if that is empty."""
 
     def __init__(self, histogram: Histogram, quantile: Quantile) -> None:
-        self.found: int | None = None
+        self.value: int | None = None
         self.over = False
         self._start = self._shift = self._step = 0
         self._before = 0
@@ -69,7 +69,7 @@ class Search:
         self._before = int(up_to[number - 1]) if number else self._before
         self._start, self._shift = bounds(number)
         if self._shift == 0:
-            self.found = self._start
+            self.value = self._start
             self.over = True
             return
         self._step = max(0, self._shift - _FINER_BITS)

@@ -66,7 +66,7 @@ class Ranked:
     @property
     def found(self) -> list[int | None]:
         """One for each quantile, None of nothing."""
-        return [search.found for search in self._searches]
+        return [search.value for search in self._searches]
 
     def add(self, stay: Stay) -> None:
         values = self._values(stay)

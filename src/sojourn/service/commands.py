@@ -204,34 +204,26 @@ _CANCEL = _Command(RowDecoder(Cancel), _cancel, lambda rows: Request(cancels=row
 
 def check_id(id: str, limits: Limits) -> None:
     """Refuse an id that is too long."""
-    if size := _size_above(limits.id_bytes, id):
-        raise Refusal(
-            400,
-            "id_too_long",
-            f"the id has {size} bytes; {limits.id_bytes} are taken (limit id_bytes)",
-            found=size,
-            do="use a shorter id",
-        )
+    _check_size(id, "id", limits.id_bytes)
 
 
 def check_key(key: str, limits: Limits) -> None:
     """Refuse a key that is too long."""
-    if size := _size_above(limits.key_bytes, key):
+    _check_size(key, "key", limits.key_bytes)
+
+
+def _check_size(text: str, what: str, most_bytes: int) -> None:
+    if 4 * len(text) <= most_bytes:  # whatever is in it
+        return
+    size = len(text.encode(errors="surrogatepass"))
+    if size > most_bytes:
         raise Refusal(
             400,
-            "key_too_long",
-            f"the key has {size} bytes; {limits.key_bytes} are taken (limit key_bytes)",
+            f"{what}_too_long",
+            f"the {what} has {size} bytes; {most_bytes} are taken (limit {what}_bytes)",
             found=size,
-            do="use a shorter key",
+            do=f"use a shorter {what}",
         )
-
-
-def _size_above(most: int, text: str) -> int:
-    """How many bytes of UTF-8 the text has, if that is more than `most`; else 0."""
-    if 4 * len(text) <= most:
-        return 0
-    size = len(text.encode(errors="surrogatepass"))
-    return size if size > most else 0
 
 
 def _traceparent(request: HttpRequest) -> str | None:

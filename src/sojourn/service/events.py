@@ -120,13 +120,13 @@ class Stream:
 
     async def _next(self) -> bytes:
         try:
-            told = await self._service.feed.page(self._after, _AT_ONCE)
+            page = await self._service.feed.page(self._after, _AT_ONCE)
         except Missed as missed:
             self._after = missed.last
             told_missed = encode({"message": str(missed), "after": missed.last})
             return b"id: %d\nevent: missed\ndata: %b\n\n" % (missed.last, told_missed)
-        if told:
-            self._after = told[-1][0]
+        if page:
+            self._after = page[-1][0]
         return b"".join(
-            [b"id: %d\nevent: outcome\ndata: %b\n\n" % (number, each) for number, each in told]
+            [b"id: %d\nevent: outcome\ndata: %b\n\n" % (number, each) for number, each in page]
         )

@@ -118,7 +118,7 @@ class Service:
     def subscribers(self) -> list[dict[str, Any]]:
         """Each subscription: its name, position, how far behind, and its webhook if it has one."""
         names = sorted(self.purgatory.subscriptions())
-        return [told for name in names if (told := self.subscriber(name)) is not None]
+        return [subscriber for name in names if (subscriber := self.subscriber(name)) is not None]
 
     def subscriber(self, name: str) -> dict[str, Any] | None:
         """The same for one; None if there is none."""

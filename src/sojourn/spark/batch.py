@@ -240,8 +240,8 @@ def partitions_for(df: DataFrame, size: int | None) -> int:
     """How many partitions suit so many bytes of operations and signals; None: not known."""
     session = df.sparkSession
     if size is None:
-        asked = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
-        return max(1, min(asked, _MOST_PARTITIONS))
+        configured = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
+        return max(1, min(configured, _MOST_PARTITIONS))
     cores = _cores(df)
     rounds = max(1, -(-size // (_PARTITION_BYTES * cores)))
     return int(min(rounds * cores, _MOST_PARTITIONS))

@@ -94,17 +94,18 @@ class Survey:
 
     def findings(self, batches: Batches) -> Findings:
         """Put together what the tasks found; raises TooMany."""
-        found = Findings()
+        findings = Findings()
         for _, parcel in parcels.received(batches):
             if parcel.kind == parcels.TOO_MANY:
                 raise TooMany(_TOO_MANY)
             if parcel.kind == parcels.REJECTED:
-                found.rejected.append(parcel)
+                findings.rejected.append(parcel)
             else:
-                found.steps[parcel.kind].append(pickle.loads(parcel.body))
-        if sum(len(part) for parts in found.steps.values() for part in parts) > self.limits.steps:
+                findings.steps[parcel.kind].append(pickle.loads(parcel.body))
+        steps = sum(len(part) for parts in findings.steps.values() for part in parts)
+        if steps > self.limits.steps:
             raise TooMany(_TOO_MANY)
-        return found
+        return findings
 
     def _find(self, batches: Batches, name: str, kind: int) -> Iterator[pa.RecordBatch]:
         parts: list[Steps] = []
@@ -244,8 +245,8 @@ def surveyed(
     events = planned(reduce(DataFrame.union, parts)) if parts else None
     with Beside(operations.session, partial(_suspects_of, operations, survey)) as hashed:
         batches = [] if events is None else _collected(events).to_batches()
-        found = survey.findings(batches)
-        index, rejected = found.index(), found.rejected_rows()
+        findings = survey.findings(batches)
+        index, rejected = findings.index(), findings.rejected_rows()
     return Surveyed(index, hashed.result(), rejected)
 
 
@@ -261,12 +262,14 @@ def with_rejected(ended: DataFrame, rejected: pa.Table) -> DataFrame:
     """Add rows of the first jobs to those of the last."""
     if not len(rejected):
         return ended
-    told = ended.sparkSession.createDataFrame(rejected).withColumn("kind", sf.lit(REJECTED))
+    rejected_rows = ended.sparkSession.createDataFrame(rejected).withColumn(
+        "kind", sf.lit(REJECTED)
+    )
     return ended.union(
-        told.select(
+        rejected_rows.select(
             *(
                 sf.col(f.name)
-                if f.name in told.columns
+                if f.name in rejected_rows.columns
                 else sf.lit(None).cast(f.dataType).alias(f.name)
                 for f in ended.schema
             )

@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 def as_operations(df: DataFrame, **how: Any) -> DataFrame:
     """Make operations of a DataFrame as it is; `sojourn.replay.as_operations` says how."""
-    return applied(operation_columns(**how), df)
+    return apply_columns(operation_columns(**how), df)
 
 
 def as_signals(df: DataFrame, **how: Any) -> DataFrame:
     """Make signals of a DataFrame as it is; `sojourn.replay.as_signals` says how."""
-    return applied(signal_columns(**how), df)
+    return apply_columns(signal_columns(**how), df)
 
 
 def as_cancels(df: DataFrame, **how: Any) -> DataFrame:
     """Make cancels of a DataFrame as it is; `sojourn.replay.as_cancels` says how."""
-    return applied(cancel_columns(**how), df)
+    return apply_columns(cancel_columns(**how), df)
 
 
-def applied(columns: Columns, df: DataFrame) -> DataFrame:
+def apply_columns(columns: Columns, df: DataFrame) -> DataFrame:
     """Return the DataFrame with our columns, and of operations those that pass through."""
     if not hasattr(df, "withColumn"):
         raise WrongType(

@@ -138,9 +138,9 @@ class _Chosen:
         for batch in batches:
             ids = batch.column("id")
             with_id = np.flatnonzero(np.asarray(ids.is_valid()))
-            found = np.zeros(len(ids), dtype=np.bool_)
-            found[with_id] = np.isin(_hashes(ids.take(pa.array(with_id))), self.hashes)
-            yield batch.filter(pa.array(found == self.are_these))
+            has_hash = np.zeros(len(ids), dtype=np.bool_)
+            has_hash[with_id] = np.isin(_hashes(ids.take(pa.array(with_id))), self.hashes)
+            yield batch.filter(pa.array(has_hash == self.are_these))
 
 
 def _hashed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

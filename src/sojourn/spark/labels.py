@@ -31,15 +31,15 @@ _TRIES = 1 << 18  # at once; nearly always enough
 @cache
 def labels(shards: int) -> tuple[int, ...]:
     """Return the label of each of so many shards: the smallest number with the right hash."""
-    found = np.full(MODULUS, -1, dtype=np.int64)
+    label_of_shard = np.full(MODULUS, -1, dtype=np.int64)
     start = 0
-    while (found[:shards] < 0).any():
+    while (label_of_shard[:shards] < 0).any():
         tried = np.arange(start, start + _TRIES, dtype=np.int64)
         values, first = np.unique(spark_hash(tried) % MODULUS, return_index=True)
-        new = found[values] < 0
-        found[values[new]] = tried[first[new]]
+        new = label_of_shard[values] < 0
+        label_of_shard[values[new]] = tried[first[new]]
         start += _TRIES
-    return tuple(found[:shards].tolist())
+    return tuple(label_of_shard[:shards].tolist())
 
 
 def shard_with(label: Column) -> Column:

@@ -148,7 +148,7 @@ def local_cores(master: str) -> int:
     """How many cores a local master asks for: local, local[4], local[4,2], local[*]."""
     if cluster := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master):
         return int(cluster[1]) * int(cluster[2])
-    asked = master.removeprefix("local").strip("[]").split(",")[0]
-    if asked == "*":
+    cores = master.removeprefix("local").strip("[]").split(",")[0]
+    if cores == "*":
         return os.cpu_count() or 1
-    return int(asked) if asked.isdigit() else 1
+    return int(cores) if cores.isdigit() else 1

@@ -14,7 +14,7 @@ from sojourn.replay import rows
 from sojourn.replay.columns import Columns
 from sojourn.replay.formats import NOT_UNICODE
 from sojourn.replay.rows import CORRUPT, CORRUPT_REASON
-from sojourn.spark.columns import applied
+from sojourn.spark.columns import apply_columns
 from sojourn.spark.ddl import ddl
 from sojourn.spark.session import quiet_pyspark
 
@@ -49,7 +49,7 @@ def read_files(
     an error that names it; a damaged line of JSON becomes a rejected row. `columns` says where our
     columns come from, as `as_operations` and its siblings make it.
     """
-    known = _columns(table, extras)
+    schema = _columns(table, extras)
     reader = spark.readStream
     if files_per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", files_per_batch)
@@ -58,8 +58,8 @@ def read_files(
     if format != "parquet":
         raise OutOfRange(f'format must be "parquet" or "json", got {format!r}')
     if not extras or not is_plain(columns):
-        known = _columns_of_files(spark, path) or known
-    return _mapped(reader.schema(known).parquet(path), columns)
+        schema = _columns_of_files(spark, path) or schema
+    return _mapped(reader.schema(schema).parquet(path), columns)
 
 
 def from_kafka(
@@ -103,21 +103,21 @@ def parse_json(
     _columns(table, extras)
     names = (columns or Columns(table)).reads()
     texts = (f"`{n}` {_REQUIRES if n == 'requires' else 'string'}" for n in names)
-    known = ", ".join([*texts, *([extras] if extras else []), f"{CORRUPT} string"])
+    schema = ", ".join([*texts, *([extras] if extras else []), f"{CORRUPT} string"])
     with quiet_pyspark():
         lines = messages.select(F.col("value").cast("string").alias(_TEXT))
         lines = lines.where(F.trim(_TEXT) != "")
         how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-        found = lines.select(_TEXT, F.from_json(_TEXT, known, how).alias("row"))
-        found = found.select(_TEXT, "row.*")
+        parsed = lines.select(_TEXT, F.from_json(_TEXT, schema, how).alias("row"))
+        parsed = parsed.select(_TEXT, "row.*")
         # Bytes that are no UTF-8 can still look like JSON to Spark, and end up in a key.
         broken = F.when(F.is_valid_utf8(_TEXT), F.col(CORRUPT))
         broken = broken.otherwise(F.make_valid_utf8(_TEXT))
         why = F.when(F.col(CORRUPT).isNull(), None).otherwise(
             F.when(F.is_valid_utf8(_TEXT), rows.BROKEN).otherwise(NOT_UNICODE)
         )
-        found = found.withColumn(CORRUPT, broken).withColumn(CORRUPT_REASON, why).drop(_TEXT)
-        return _mapped(found, columns)
+        parsed = parsed.withColumn(CORRUPT, broken).withColumn(CORRUPT_REASON, why).drop(_TEXT)
+        return _mapped(parsed, columns)
 
 
 def is_plain(columns: Columns | None) -> bool:
@@ -126,7 +126,7 @@ def is_plain(columns: Columns | None) -> bool:
 
 
 def _mapped(df: DataFrame, columns: Columns | None) -> DataFrame:
-    return df if columns is None or is_plain(columns) else applied(columns, df)
+    return df if columns is None or is_plain(columns) else apply_columns(columns, df)
 
 
 def _columns(table: str, extras: str) -> str:
@@ -144,10 +144,10 @@ def _columns_of_files(spark: SparkSession, path: str) -> str | None:
     from pyspark.errors import AnalysisException
 
     try:
-        found = spark.read.parquet(path).schema
+        schema = spark.read.parquet(path).schema
     except AnalysisException:  # no folder yet, or nothing in it
         return None
-    return found.toDDL()
+    return schema.toDDL()
 
 
 def _without_connector(error: Exception) -> SojournError:

@@ -28,8 +28,8 @@ _SIGNALS_PER_OPERATIONS = 4
 
 def checked_strategy(strategy: Any, operations: DataFrame) -> str:
     if strategy not in STRATEGIES:
-        known = ", ".join(f'"{name}"' for name in STRATEGIES)
-        raise OutOfRange(f"strategy must be one of {known}, got {strategy!r}")
+        choices = ", ".join(f'"{name}"' for name in STRATEGIES)
+        raise OutOfRange(f"strategy must be one of {choices}, got {strategy!r}")
     if strategy == BROADCAST and is_remote(operations):
         raise OutOfRange(
             'strategy is "broadcast", but Spark Connect has no broadcast; '

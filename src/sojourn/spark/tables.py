@@ -50,7 +50,7 @@ def read_table(
     or a URL; a Delta or Iceberg table. `columns` says where our columns come from. What is no row
     comes out in `_corrupt_record`, which `resolve` turns into a rejected row.
     """
-    return find_table(spark, path, name, columns).frame()
+    return open_table(spark, path, name, columns).frame()
 
 
 class FileTable(NamedTuple):
@@ -71,13 +71,13 @@ class FileTable(NamedTuple):
             return self.tasks.mapInArrow(self.reader, from_arrow_schema(self.columns))
 
 
-def find_table(
+def open_table(
     spark: SparkSession, path: str | os.PathLike[str], name: str, columns: Columns | None = None
 ) -> FileTable:
     """Find the files, and which columns they have together; see `read_table`."""
     columns = columns or Columns(files.checked_name(name))
-    found = [_absolute(file) for file in lakes.find(path, name)]
-    splits = _splits(found)
+    table_files = [_absolute(file) for file in lakes.find(path, name)]
+    splits = _splits(table_files)
     schema = rows.TABLES[name]
     if name == rows.OPERATIONS:
         schema = _with_extras(spark, splits, columns, str(path))
@@ -86,7 +86,7 @@ def find_table(
     with quiet_pyspark():
         tasks = _tasks(spark, splits)
     reader = _Reader(tuple(splits), columns, schema)
-    return FileTable(tasks, reader, sum(file.size for file in found))
+    return FileTable(tasks, reader, sum(file.size for file in table_files))
 
 
 def warn_of_units(path: str | os.PathLike[str], name: str, columns: Columns | None = None) -> None:

@@ -144,10 +144,7 @@ def describe_configs(request: Any, reply: Reply, context: Context) -> None:
     """List the settings of each resource."""
     results = []
     for resource in request.resources:
-        fields: dict[str, Any] = {
-            "resource_type": resource.resource_type,
-            "resource_name": resource.resource_name,
-        }
+        fields = _name_fields(resource)
         try:
             configs = _described(context, resource)
             for entry in configs:
@@ -162,6 +159,10 @@ def describe_configs(request: Any, reply: Reply, context: Context) -> None:
             fields |= {"error_code": refused.code, "error_message": reason}
         results.append(fields)
     reply({"results": results})
+
+
+def _name_fields(resource: Any) -> dict[str, Any]:
+    return {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
 
 
 def alter_configs(request: Any, reply: Reply, context: Context) -> None:
@@ -231,10 +232,7 @@ def _alter(
 ) -> None:
     responses = []
     for resource in request.resources:
-        fields: dict[str, Any] = {
-            "resource_type": resource.resource_type,
-            "resource_name": resource.resource_name,
-        }
+        fields = _name_fields(resource)
         try:
             settings = _settings_of(context, resource.resource_type, resource.resource_name)
             own = _checked(settings, new_settings(settings, resource))

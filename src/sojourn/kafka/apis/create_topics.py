@@ -119,9 +119,9 @@ def create_topics(request: Any, reply: Reply, context: Context) -> None:
         if milliseconds(request.timeout) <= 0:
             result.set_error(ErrorCode.request_timed_out)
             continue
-        asked = next(topic for topic in request.topics if topic.name == name)
+        request_topic = next(topic for topic in request.topics if topic.name == name)
         try:
-            _check_topic(asked, controller, result)
+            _check_topic(request_topic, controller, result)
             if not request.validate_only:
                 throttle.take(len(result.assignment))
                 assert result.settings is not None
@@ -145,9 +145,9 @@ def create_topics(request: Any, reply: Reply, context: Context) -> None:
     _answer_when_leaders_exist(request, context, results, answer)
 
 
-def _check_topic(asked: Any, controller: Controller, result: TopicResult) -> None:
+def _check_topic(request_topic: Any, controller: Controller, result: TopicResult) -> None:
     """Choose its replicas and check its settings; or Refused."""
-    name = asked.name
+    name = request_topic.name
     error = name_error(name)
     if error:
         raise Refused(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {error}")
@@ -161,15 +161,15 @@ def _check_topic(asked: Any, controller: Controller, result: TopicResult) -> Non
             ErrorCode.invalid_topic_exception,
             f"Topic '{name}' collides with existing topic: {other}",
         )
-    if asked.assignments:
-        if asked.num_partitions != -1 or asked.replication_factor != -1:
+    if request_topic.assignments:
+        if request_topic.num_partitions != -1 or request_topic.replication_factor != -1:
             raise Refused(
                 ErrorCode.invalid_request,
                 "A manual partition assignment was specified, so partition count and "
                 "replication factor must be -1.",
             )
-        by_index = {a.partition_index: tuple(a.broker_ids) for a in asked.assignments}
-        if len(by_index) != len(asked.assignments) or sorted(by_index) != list(
+        by_index = {a.partition_index: tuple(a.broker_ids) for a in request_topic.assignments}
+        if len(by_index) != len(request_topic.assignments) or sorted(by_index) != list(
             range(len(by_index))
         ):
             raise Refused(
@@ -180,12 +180,12 @@ def _check_topic(asked: Any, controller: Controller, result: TopicResult) -> Non
         _check_assignment(result.assignment, controller, len(result.assignment[0]))
     else:
         settings = controller.defaults
-        count, factor = asked.num_partitions, asked.replication_factor
+        count, factor = request_topic.num_partitions, request_topic.replication_factor
         result.assignment = controller.place(
             settings.number("num.partitions") if count == -1 else count,
             settings.number("default.replication.factor") if factor == -1 else factor,
         )
-    config = {entry.name: entry.value for entry in asked.configs}
+    config = {entry.name: entry.value for entry in request_topic.configs}
     for key, value in config.items():
         if value is None:
             raise Refused(ErrorCode.invalid_config, f"Null value not supported for {key}")
@@ -250,17 +250,17 @@ def create_partitions(request: Any, reply: Reply, context: Context) -> None:
     names = Counter(topic.name for topic in request.topics)
     throttle = Throttle(context, strict_from=3)
     results: list[TopicResult] = []
-    for asked in request.topics:
-        if any(result.name == asked.name for result in results):
+    for request_topic in request.topics:
+        if any(result.name == request_topic.name for result in results):
             continue
-        result = TopicResult(asked.name)
+        result = TopicResult(request_topic.name)
         results.append(result)
         try:
-            if names[asked.name] > 1:
+            if names[request_topic.name] > 1:
                 raise Refused(ErrorCode.invalid_request, "Duplicate topic in request.")
             if milliseconds(request.timeout) <= 0:
                 raise Refused(ErrorCode.request_timed_out)
-            topic = _check_new_partitions(asked, controller, result)
+            topic = _check_new_partitions(request_topic, controller, result)
             if not request.validate_only:
                 throttle.take(len(result.assignment))
                 controller.add_partitions(topic, result.assignment)
@@ -286,26 +286,28 @@ def create_partitions(request: Any, reply: Reply, context: Context) -> None:
     _answer_when_leaders_exist(request, context, results, answer)
 
 
-def _check_new_partitions(asked: Any, controller: Controller, result: TopicResult) -> Topic:
-    topic = controller.topics.get(asked.name)
+def _check_new_partitions(request_topic: Any, controller: Controller, result: TopicResult) -> Topic:
+    topic = controller.topics.get(request_topic.name)
     if topic is None:
         raise Refused(ErrorCode.unknown_topic_or_partition)
-    added = asked.count - len(topic.partitions)
+    added = request_topic.count - len(topic.partitions)
     if added <= 0:
         raise Refused(
             ErrorCode.invalid_partitions,
             f"The topic {topic.name} currently has {len(topic.partitions)} partition(s); "
-            f"{asked.count} would not be an increase.",
+            f"{request_topic.count} would not be an increase.",
         )
-    if asked.assignments is None:
+    if request_topic.assignments is None:
         result.assignment = controller.place_more(topic, added)
     else:
-        if len(asked.assignments) != added:
+        if len(request_topic.assignments) != added:
             raise Refused(
                 ErrorCode.invalid_replica_assignment,
                 f"Attempted to add {added} additional partition(s), but only "
-                f"{len(asked.assignments)} assignment(s) were specified.",
+                f"{len(request_topic.assignments)} assignment(s) were specified.",
             )
-        result.assignment = [tuple(assignment.broker_ids) for assignment in asked.assignments]
+        result.assignment = [
+            tuple(assignment.broker_ids) for assignment in request_topic.assignments
+        ]
         _check_assignment(result.assignment, controller, topic.replication_factor)
     return topic

@@ -106,10 +106,10 @@ def delete_records(request: Any, reply: Reply, context: Context) -> None:
     rows: list[tuple[str, list[DeletionResult]]] = []
     for topic in request.topics:
         row = []
-        for asked in topic.partitions:
-            index = asked.partition_index
+        for entry in topic.partitions:
+            index = entry.partition_index
             result = DeletionResult(index, broker.metadata_cache.partition(topic.name, index))
-            result.start(asked.offset, broker)
+            result.start(entry.offset, broker)
             row.append(result)
         rows.append((topic.name, row))
 

@@ -29,12 +29,12 @@ def delete_topics(request: Any, reply: Reply, context: Context) -> None:
     cluster = context.broker.cluster
     controller = cluster.controller
     throttle = Throttle(context, strict_from=5)
-    asked: list[tuple[str | None, UUID | None]]
+    names_and_ids: list[tuple[str | None, UUID | None]]
     if context.api_version >= 6:
-        asked = [(topic.name, topic.topic_id) for topic in request.topics]
+        names_and_ids = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
-        asked = [(name, None) for name in request.topic_names]
-    counts = Counter(asked)
+        names_and_ids = [(name, None) for name in request.topic_names]
+    counts = Counter(names_and_ids)
     responses = []
     for name, topic_id in counts:
         fields: dict[str, Any] = {"name": name, "topic_id": topic_id or _NO_ID}

@@ -27,14 +27,14 @@ def elect_leaders(request: Any, reply: Reply, context: Context) -> None:
     """Hold an election for each partition asked for, or for all."""
     controller = context.broker.cluster.controller
     unclean = getattr(request, "election_type", PREFERRED) == UNCLEAN
-    asked = request.topic_partitions
-    is_for_all = asked is None
-    if asked is None:
+    request_topics = request.topic_partitions
+    is_for_all = request_topics is None
+    if request_topics is None:
         wanted = [
             (topic.name, range(len(topic.partitions))) for topic in controller.topics.values()
         ]
     else:
-        wanted = [(topic.topic, topic.partitions) for topic in asked]
+        wanted = [(topic.topic, topic.partitions) for topic in request_topics]
     results = []
     for name, indices in wanted:
         row = []

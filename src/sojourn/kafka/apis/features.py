@@ -62,16 +62,16 @@ def _update_type(update: Any, version: int) -> int:
 
 def describe_quorum(request: Any, reply: Reply, context: Context) -> None:
     """Answer which controllers vote, and which of them is active."""
-    asked = [
+    request_partitions = [
         (topic.topic_name, [one.partition_index for one in topic.partitions])
         for topic in request.topics
     ]
-    if asked != [(CLUSTER_METADATA, [0])]:
+    if request_partitions != [(CLUSTER_METADATA, [0])]:
         reply(
             {
                 "topics": [
                     {"topic_name": name, "partitions": [_unknown(index) for index in indexes]}
-                    for name, indexes in asked
+                    for name, indexes in request_partitions
                 ],
                 "error_message": "",
             }

@@ -47,24 +47,27 @@ def _led(context: Context, topic: str, index: int, leader_epoch: int) -> Partiti
 def list_offsets(request: Any, reply: Reply, context: Context) -> None:
     """Answer the offset of each partition."""
     counts = Counter(
-        (topic.name, asked.partition_index)
+        (topic.name, entry.partition_index)
         for topic in request.topics
-        for asked in topic.partitions
+        for entry in topic.partitions
     )
 
-    def fields_of(topic: str, asked: Any) -> dict[str, Any]:
-        fields = {"partition_index": asked.partition_index}
+    def fields_of(topic: str, entry: Any) -> dict[str, Any]:
+        fields = {"partition_index": entry.partition_index}
         try:
-            if counts[topic, asked.partition_index] > 1:
+            if counts[topic, entry.partition_index] > 1:
                 raise Refused(ErrorCode.invalid_request)
-            if asked.timestamp < LATEST and context.api_version < _SINCE.get(
-                asked.timestamp, _NEVER
+            if entry.timestamp < LATEST and context.api_version < _SINCE.get(
+                entry.timestamp, _NEVER
             ):
                 raise Refused(ErrorCode.unsupported_version)
             partition = _led(
-                context, topic, asked.partition_index, getattr(asked, "current_leader_epoch", -1)
+                context,
+                topic,
+                entry.partition_index,
+                getattr(entry, "current_leader_epoch", -1),
             )
-            offset, timestamp, epoch = _offset(partition, asked.timestamp, request)
+            offset, timestamp, epoch = _offset(partition, entry.timestamp, request)
         except Refused as refused:
             code = refused.code
             if code is ErrorCode.offset_not_available and context.api_version < 5:
@@ -77,7 +80,7 @@ def list_offsets(request: Any, reply: Reply, context: Context) -> None:
             "topics": [
                 {
                     "name": topic.name,
-                    "partitions": [fields_of(topic.name, asked) for asked in topic.partitions],
+                    "partitions": [fields_of(topic.name, entry) for entry in topic.partitions],
                 }
                 for topic in request.topics
             ]
@@ -108,13 +111,13 @@ def _offset(partition: Partition, timestamp: int, request: Any) -> tuple[int, in
 def offset_for_leader_epoch(request: Any, reply: Reply, context: Context) -> None:
     """Answer for each partition where an epoch ended."""
 
-    def fields_of(topic: str, asked: Any) -> dict[str, Any]:
-        fields = {"partition": asked.partition}
+    def fields_of(topic: str, entry: Any) -> dict[str, Any]:
+        fields = {"partition": entry.partition}
         try:
-            partition = _led(context, topic, asked.partition, asked.current_leader_epoch)
+            partition = _led(context, topic, entry.partition, entry.current_leader_epoch)
         except Refused as refused:
             return {**fields, "error_code": refused.code}
-        epoch, end = partition.log.end_of_epoch(asked.leader_epoch)
+        epoch, end = partition.log.end_of_epoch(entry.leader_epoch)
         return {**fields, "leader_epoch": epoch, "end_offset": end}
 
     reply(
@@ -122,7 +125,7 @@ def offset_for_leader_epoch(request: Any, reply: Reply, context: Context) -> Non
             "topics": [
                 {
                     "topic": topic.topic,
-                    "partitions": [fields_of(topic.topic, asked) for asked in topic.partitions],
+                    "partitions": [fields_of(topic.topic, entry) for entry in topic.partitions],
                 }
                 for topic in request.topics
             ]

@@ -90,9 +90,9 @@ def metadata(request: Any, reply: Reply, context: Context) -> None:
     topics: list[wire.Fields] = []
     with_topics = getattr(request, "include_topic_authorized_operations", False)
     with_cluster = getattr(request, "include_cluster_authorized_operations", False)
-    asked = _asked(request, context)
+    names_and_ids = _names_and_ids(request, context)
     if context.api_version < _TOPIC_IDS_SINCE and any(
-        topic_id is not None for _, topic_id in asked
+        topic_id is not None for _, topic_id in names_and_ids
     ):
         reply(
             {
@@ -100,13 +100,14 @@ def metadata(request: Any, reply: Reply, context: Context) -> None:
                 "cluster_id": cluster.id,
                 "controller_id": -1,
                 "topics": [
-                    _unknown(name, ErrorCode.invalid_request, topic_id) for name, topic_id in asked
+                    _unknown(name, ErrorCode.invalid_request, topic_id)
+                    for name, topic_id in names_and_ids
                 ],
                 "cluster_authorized_operations": _NOT_ASKED,
             }
         )
         return
-    for name, topic_id in asked:
+    for name, topic_id in names_and_ids:
         if topic_id is not None:
             topic = context.broker.metadata_cache.topic_by_id(topic_id)
             error = ErrorCode.unknown_topic_id
@@ -137,7 +138,7 @@ def metadata(request: Any, reply: Reply, context: Context) -> None:
     )
 
 
-def _asked(request: Any, context: Context) -> list[tuple[str, UUID | None]]:
+def _names_and_ids(request: Any, context: Context) -> list[tuple[str, UUID | None]]:
     topics = request.topics
     if topics is None or (context.api_version == 0 and not topics):
         return [(topic.name, None) for topic in context.broker.metadata_cache.topics()]

@@ -36,10 +36,15 @@ def alter_partition_reassignments(request: Any, reply: Reply, context: Context) 
     responses = []
     for topic in request.topics:
         row = []
-        for asked in topic.partitions:
-            fields: dict[str, Any] = {"partition_index": asked.partition_index}
+        for entry in topic.partitions:
+            fields: dict[str, Any] = {"partition_index": entry.partition_index}
             try:
-                _alter(controller, topic.name, asked.partition_index, asked.replicas)
+                _alter(
+                    controller,
+                    topic.name,
+                    entry.partition_index,
+                    entry.replicas,
+                )
             except Refused as refused:
                 fields |= {"error_code": refused.code, "error_message": refused.reason or None}
             row.append(fields)
@@ -79,12 +84,12 @@ def list_partition_reassignments(request: Any, reply: Reply, context: Context) -
     if request.topics is None:
         partitions = list(controller.partitions())
     else:
-        asked = [
+        candidates = [
             controller.partition(topic.name, index)
             for topic in request.topics
             for index in topic.partition_indexes
         ]
-        partitions = [partition for partition in asked if partition is not None]
+        partitions = [partition for partition in candidates if partition is not None]
     rows: dict[str, list[dict[str, Any]]] = {}
     for partition in partitions:
         if partition.is_reassigning:

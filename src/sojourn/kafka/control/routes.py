@@ -130,10 +130,10 @@ def add_fault(call: Call) -> Any:
 
 def fault(call: Call) -> Any:
     """One fault; with ?hits=N once it has so many hits"""
-    asked = call.fault()
+    fault = call.fault()
     hits = call.number("hits", 0)
-    call.wait_until(lambda: asked.hits >= hits, f"{hits} hits of {asked!r}")
-    return asked.as_dict()
+    call.wait_until(lambda: fault.hits >= hits, f"{hits} hits of {fault!r}")
+    return fault.as_dict()
 
 
 def end_fault(call: Call) -> Any:
@@ -276,9 +276,9 @@ def group(call: Call) -> Any:
     if state is not None:
         call.wait_until(has_state, f"group {call.path['group']} in state {state}")
     with call.cluster.agenda:
-        asked = call.group()
-        offsets = call.cluster.groups.store.offsets(asked.group_id)
-        return _group(asked) | {
+        one = call.group()
+        offsets = call.cluster.groups.store.offsets(one.group_id)
+        return _group(one) | {
             "offsets": [
                 {"topic": topic, "partition": partition, "offset": committed.offset}
                 for (topic, partition), committed in sorted(offsets.items())
@@ -302,14 +302,16 @@ def purgatories(call: Call) -> Any:
 
 def purgatory(call: Call) -> Any:
     """One purgatory; with ?watched=N once N wait, with ?expired=N once N have expired"""
-    asked = call.purgatory()
+    purgatory = call.purgatory()
     watched, expired = call.number("watched", 0), call.number("expired", 0)
 
     def is_reached() -> bool:
-        return asked.watched >= watched and (not expired or asked.metrics().expired >= expired)
+        return purgatory.watched >= watched and (
+            not expired or purgatory.metrics().expired >= expired
+        )
 
-    call.wait_until(is_reached, f"{watched} requests in {asked.name}")
-    return _purgatory(asked)
+    call.wait_until(is_reached, f"{watched} requests in {purgatory.name}")
+    return _purgatory(purgatory)
 
 
 def _purgatory(purgatory: Purgatory) -> dict[str, Any]:

@@ -168,7 +168,7 @@ class GroupCoordinator:
                 return error, []
             group = self.groups.get(group_id)
             if isinstance(group, ConsumerGroup):
-                return ErrorCode.none, [self.consumers.expel(group, *one) for one in members]
+                return ErrorCode.none, [self.consumers.remove_by_id(group, *one) for one in members]
             if not isinstance(group, Group):
                 return ErrorCode.none, [ErrorCode.unknown_member_id for _ in members]
             return ErrorCode.none, [self._leave(group, *one) for one in members]

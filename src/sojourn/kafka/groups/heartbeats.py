@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sojourn.core.purgatory import Purgatory
-from sojourn.kafka.delayed import DelayedRequest
+from sojourn.kafka.delayed import ExpectedRequest
 from sojourn.kafka.groups.any_group import AnyGroup, AnyMember
 from sojourn.kafka.groups.group import Group
 
@@ -52,7 +52,7 @@ class Heartbeats:
         self._purgatory.check_and_complete((group.group_id, member_id))
 
 
-class DelayedHeartbeat(DelayedRequest):
+class DelayedHeartbeat(ExpectedRequest):
     """The next heartbeat of a member."""
 
     def __init__(
@@ -63,16 +63,11 @@ class DelayedHeartbeat(DelayedRequest):
         self.group = group
         self.member = member
 
-    def try_complete(self) -> bool:
-        return self.is_satisfied and self.force_complete()
-
-    def on_expiration(self) -> None:
-        # The heartbeat may have come between the deadline and here: look again.
-        if not self.is_satisfied:
-            self.coordinator.on_expire_heartbeat(self.group, self.member)  # D
+    def on_timeout(self) -> None:
+        self.coordinator.on_expire_heartbeat(self.group, self.member)  # D
 
     @property
-    def is_satisfied(self) -> bool:
+    def is_over(self) -> bool:
         """Whether the heartbeat came, or is no longer expected."""
         member = self.member
         return (
@@ -83,7 +78,7 @@ class DelayedHeartbeat(DelayedRequest):
         )
 
 
-class PendingMember(DelayedRequest):
+class PendingMember(ExpectedRequest):
     """The first join under an id that was just given out."""
 
     def __init__(
@@ -94,12 +89,8 @@ class PendingMember(DelayedRequest):
         self.group = group
         self.member_id = member_id
 
-    def try_complete(self) -> bool:
-        return self.is_over and self.force_complete()
-
-    def on_expiration(self) -> None:
-        if not self.is_over:
-            self.coordinator.remove_pending_member(self.group, self.member_id)  # F
+    def on_timeout(self) -> None:
+        self.coordinator.remove_pending_member(self.group, self.member_id)  # F
 
     @property
     def is_over(self) -> bool:

@@ -37,21 +37,21 @@ class OffsetApis:
 
     def offset_commit(self, request: Any, reply: Reply, context: Context) -> None:
         """Commit how far a group has read."""
-        asked = _partitions(request.topics)
+        partitions = _partitions(request.topics)
         answers = self._offsets.commit(
             request.group_id,
             request.generation_id_or_member_epoch,
             request.member_id,
             getattr(request, "group_instance_id", None),
-            _commits(asked, context),
+            _commits(partitions, context),
             knows_epochs=context.api_version >= _EPOCHS_SINCE,
         )
-        reply({"topics": _per_topic(asked, answers)})
+        reply({"topics": _per_topic(partitions, answers)})
 
     def txn_offset_commit(self, request: Any, reply: Reply, context: Context) -> None:
         """Commit how far a group has read as part of a producer's transaction."""
-        asked = _partitions(request.topics)
-        commits = _commits(asked, context)
+        partitions = _partitions(request.topics)
+        commits = _commits(partitions, context)
         answers: Mapping[TopicPartition, ErrorCode]
         try:
             context.broker.cluster.transactions.check_group(
@@ -71,7 +71,7 @@ class OffsetApis:
                 commits,
                 request.producer_id,
             )
-        reply({"topics": _per_topic(asked, answers)})
+        reply({"topics": _per_topic(partitions, answers)})
 
     def offset_fetch(self, request: Any, reply: Reply, context: Context) -> None:
         """Answer how far a group has read, or several groups."""
@@ -85,16 +85,18 @@ class OffsetApis:
             del fetched["group_id"]
             reply(fetched)
 
-    def _fetched(self, asked: Any, require_stable: bool, context: Context) -> Fields:
+    def _fetched(self, group: Any, require_stable: bool, context: Context) -> Fields:
         error, committed = self._offsets.fetch(
-            asked.group_id, getattr(asked, "member_id", None), getattr(asked, "member_epoch", -1)
+            group.group_id,
+            getattr(group, "member_id", None),
+            getattr(group, "member_epoch", -1),
         )
-        if asked.topics is None:
+        if group.topics is None:
             wanted: dict[str, Iterable[int]] = {}
             for topic, partition in committed:
                 wanted[topic] = [*wanted.get(topic, ()), partition]
         else:
-            wanted = {topic.name: topic.partition_indexes for topic in asked.topics}
+            wanted = {topic.name: topic.partition_indexes for topic in group.topics}
         # From version 2 on the error stands once, for the whole answer, without partitions.
         partition_error = ErrorCode.none
         if error is not ErrorCode.none:
@@ -104,12 +106,12 @@ class OffsetApis:
                 partition_error = error
 
         def offset(topic: str, partition: int) -> Fields:
-            if require_stable and self._offsets.is_unstable(asked.group_id, (topic, partition)):
+            if require_stable and self._offsets.is_unstable(group.group_id, (topic, partition)):
                 return _offset(partition, None, ErrorCode.unstable_offset_commit)
             return _offset(partition, committed.get((topic, partition)), partition_error)
 
         return {
-            "group_id": asked.group_id,
+            "group_id": group.group_id,
             "error_code": error,
             "topics": [
                 {
@@ -122,17 +124,22 @@ class OffsetApis:
 
     def offset_delete(self, request: Any, reply: Reply, context: Context) -> None:
         """Delete how far a group has read."""
-        asked = _partitions(request.topics)
+        partitions = _partitions(request.topics)
         error, answers = self._offsets.delete(
             request.group_id,
             [
                 (topic, row.partition_index)
-                for topic, row in asked
+                for topic, row in partitions
                 if _exists(context, topic, row.partition_index)
             ],
         )
         is_refused = error is not ErrorCode.none
-        reply({"error_code": error, "topics": [] if is_refused else _per_topic(asked, answers)})
+        reply(
+            {
+                "error_code": error,
+                "topics": [] if is_refused else _per_topic(partitions, answers),
+            }
+        )
 
 
 def _partitions(topics: Iterable[Any]) -> list[tuple[str, Any]]:
@@ -140,7 +147,7 @@ def _partitions(topics: Iterable[Any]) -> list[tuple[str, Any]]:
 
 
 def _commits(
-    asked: Iterable[tuple[str, Any]], context: Context
+    partitions: Iterable[tuple[str, Any]], context: Context
 ) -> dict[TopicPartition, CommittedOffset]:
     """The offsets to commit, of partitions that exist."""
     now_ms = context.broker.cluster.now_ms()
@@ -151,7 +158,7 @@ def _commits(
             row.committed_metadata or "",
             now_ms,
         )
-        for topic, row in asked
+        for topic, row in partitions
         if _exists(context, topic, row.partition_index)
     }
 
@@ -161,11 +168,11 @@ def _exists(context: Context, topic: str, partition: int) -> bool:
 
 
 def _per_topic(
-    asked: Iterable[tuple[str, Any]], answers: Mapping[TopicPartition, ErrorCode]
+    partitions: Iterable[tuple[str, Any]], answers: Mapping[TopicPartition, ErrorCode]
 ) -> list[Fields]:
     """One answer for each partition asked for; those without one do not exist."""
     topics: dict[str, list[Fields]] = {}
-    for topic, row in asked:
+    for topic, row in partitions:
         error = answers.get((topic, row.partition_index), ErrorCode.unknown_topic_or_partition)
         topics.setdefault(topic, []).append(
             {"partition_index": row.partition_index, "error_code": error}

@@ -90,8 +90,10 @@ class Users(MutableMapping[str, str]):
 
     def scram_credentials(self, name: str) -> dict[ScramMechanism, ScramCredential]:
         """All credentials of this user."""
-        found = {one: self.scram_credential(name, one) for one in ScramMechanism}
-        return {one: credential for one, credential in found.items() if credential is not None}
+        by_mechanism = {one: self.scram_credential(name, one) for one in ScramMechanism}
+        return {
+            one: credential for one, credential in by_mechanism.items() if credential is not None
+        }
 
     def scram_names(self) -> list[str]:
         """The names of all users with a credential."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sojourn.kafka.delayed import DelayedRequest
+from sojourn.kafka.delayed import ExpectedRequest
 from sojourn.kafka.transactions.transaction import State, Transaction
 
 if TYPE_CHECKING:
     from sojourn.kafka.transactions.coordinator import TransactionCoordinator
 
 
-class DelayedTimeout(DelayedRequest):
+class DelayedTimeout(ExpectedRequest):
     """Waits for the end of an open transaction."""
 
     def __init__(self, coordinator: TransactionCoordinator, transaction: Transaction) -> None:
@@ -23,12 +23,8 @@ class DelayedTimeout(DelayedRequest):
         self.coordinator = coordinator
         self.transaction = transaction
 
-    def try_complete(self) -> bool:
-        return self.is_over and self.force_complete()
-
-    def on_expiration(self) -> None:
-        if not self.is_over:
-            self.coordinator.abort_expired(self.transaction)  # B
+    def on_timeout(self) -> None:
+        self.coordinator.abort_expired(self.transaction)  # B
 
     @property
     def is_over(self) -> bool:

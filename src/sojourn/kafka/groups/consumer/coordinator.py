@@ -241,8 +241,8 @@ class ConsumerCoordinator:
 
     def _topics_have_changed(self, group: ConsumerGroup) -> bool:
         """Whether a topic that it reads was created or deleted, or has more partitions."""
-        known = group.metadata
-        return any(known.get(name, now) != now for name, now in self._metadata(group).items())
+        before = group.metadata
+        return any(before.get(name, now) != now for name, now in self._metadata(group).items())
 
     def _metadata(self, group: ConsumerGroup) -> dict[str, tuple[UUID, int] | None]:
         topics = {name: self.topics.topic(name) for name in group.topics()}
@@ -336,7 +336,9 @@ class ConsumerCoordinator:
             self.remove_member(group, member)
         return BeatAnswer(beat.member_id, beat.epoch)
 
-    def expel(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> ErrorCode:
+    def remove_by_id(
+        self, group: ConsumerGroup, member_id: str, instance_id: str | None
+    ) -> ErrorCode:
         """Remove a member as tools do, with LeaveGroup."""
         if instance_id is None:
             member = group.members.get(member_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sojourn.kafka.delayed import DelayedRequest
+from sojourn.kafka.delayed import ExpectedRequest
 
 if TYPE_CHECKING:
     from sojourn.kafka.groups.consumer.coordinator import ConsumerCoordinator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sojourn.kafka.groups.consumer.member import ConsumerMember
 
 
-class DelayedRevocation(DelayedRequest):
+class DelayedRevocation(ExpectedRequest):
     """The heartbeat with which a member no longer owns what it has to give up."""
 
     def __init__(
@@ -28,16 +28,12 @@ class DelayedRevocation(DelayedRequest):
         self.group = group
         self.member = member
 
-    def try_complete(self) -> bool:
-        return self.is_over and self.force_complete()
-
-    def on_expiration(self) -> None:
-        if not self.is_over:
-            self.coordinator.remove_member(self.group, self.member)  # C
+    def on_timeout(self) -> None:
+        self.coordinator.remove_member(self.group, self.member)  # C
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing to wait for any more."""
+        """Whether it gave them up, or need not any more."""
         return (
             self.member.revocation is not self  # A
             or self.group.is_dead  # B
