@@ -106,8 +106,8 @@ FIGURES = {
     "cluster": [
         Figure("delivery p50 ms", "delivery_p50_ms", 2),
         Figure("max ms", "delivery_max_ms", 1, ""),
-        Figure("produced/s", "produced_per_s", 0, "more"),
-        Figure("consumed/s", "consumed_per_s", 0, "more"),
+        Figure("produced/s", "produced_per_s", 0, "more", cpu="produce_cpu_us"),
+        Figure("consumed/s", "consumed_per_s", 0, "more", cpu="consume_cpu_us"),
     ],
     "lateness": [
         Figure("p50", "p50_ms", 3),

@@ -19,6 +19,11 @@ class Stopwatch:
         self._wall_started = perf_counter_ns()
         return self
 
+    def __iadd__(self, other: Stopwatch) -> Stopwatch:
+        self.wall_ns += other.wall_ns
+        self.cpu_ns += other.cpu_ns
+        return self
+
     def __exit__(self, *_: object) -> None:
         self.wall_ns += perf_counter_ns() - self._wall_started
         self.cpu_ns += process_time_ns() - self._cpu_started
