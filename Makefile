@@ -35,6 +35,7 @@ serve: setup
 
 # The whole suite on the compiled build (where there is a C compiler), then the tests of compiled
 # modules on the interpreted one. The second runs also if the first fails, but not after Ctrl-C.
+test: export PYTHONDONTWRITEBYTECODE = # a hundred Pythons are started: they share what they compile
 test: check
 	@$(BIN)/python -m tests.spark.jvm
 	@trap 'exit 130' INT; status=0; \

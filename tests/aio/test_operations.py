@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +15,6 @@ from sojourn.errors import (
 )
 from tests.aio.quick_loop import run_quickly, step
 from tests.aio.waits import Flagged, counts
-
-if TYPE_CHECKING:
-    pass
 
 WAIT_S = 30.0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from functools import partial
-from typing import TYPE_CHECKING
 
 from sojourn import aio
 from sojourn.errors import (
@@ -13,9 +12,6 @@ from sojourn.errors import (
 )
 from tests.aio.quick_loop import run_quickly, step
 from tests.aio.waits import counts, never
-
-if TYPE_CHECKING:
-    pass
 
 WAIT_S = 30.0
 

@@ -11,17 +11,9 @@ import pytest
 from sojourn import DelayedFuture, DelayedOperation, ManualClock, Purgatory, SojournError, Timer
 from sojourn.errors import OutOfRange, WrongType
 from tests import ids
+from tests.core.waits import counts
 
 LIMIT_MS = 2**61 - 1
-
-
-@pytest.fixture
-def purgatory(manual_clock: ManualClock) -> Purgatory:
-    return Purgatory(clock=manual_clock)
-
-
-def counts(purgatory: Purgatory) -> tuple[int, int, int]:
-    return purgatory.watched, purgatory.delayed, len(purgatory.timer)
 
 
 @pytest.mark.parametrize("timeout_ms", [1.5, "5", None, [], 2.0, object()], ids=ids.plain)

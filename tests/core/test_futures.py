@@ -16,6 +16,7 @@ import pytest
 from sojourn import DelayedFuture, DelayedOperation, ManualClock, Purgatory, aio
 from sojourn.errors import AlreadyWaiting, NotInitialised, WrongType
 from tests import ids
+from tests.core.waits import counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,15 +29,6 @@ class Flagged(DelayedOperation):
 
     def try_complete(self) -> bool:
         return self.flag and self.force_complete()
-
-
-@pytest.fixture
-def purgatory(manual_clock: ManualClock) -> Purgatory:
-    return Purgatory(clock=manual_clock)
-
-
-def counts(purgatory: Purgatory) -> tuple[int, int, int]:
-    return purgatory.watched, purgatory.delayed, len(purgatory.timer)
 
 
 # The future of an operation.

@@ -38,11 +38,6 @@ class _Idle:
     def close(self, finish: bool, wait: bool = True) -> None: ...
 
 
-@pytest.fixture
-def purgatory(manual_clock: ManualClock) -> Purgatory:
-    return Purgatory(clock=manual_clock)
-
-
 def _percentile(durations: list[float], percent: float) -> float:
     """The truth: the smallest duration that `percent` of all did not exceed."""
     ordered = sorted(durations)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.naive_progress import (
@@ -17,6 +17,15 @@ from tests.core.naive_progress import (
     random_program,
 )
 from tests.core.random_runs import SHARED, STEPS, UNIQUE, Step
+from tests.core.small_programs import (
+    ADVANCES,
+    NUMBERED,
+    OPERATIONS,
+    TICKS_MS,
+    TIMEOUTS_MS,
+    examples,
+    reactions,
+)
 
 # Programs raise on purpose, thousands of times; other tests look at the log.
 pytestmark = pytest.mark.usefixtures("quiet_log")
@@ -41,19 +50,15 @@ def test_random_programs_come_to_every_ending() -> None:
 # Small programs, which shrink.
 
 
-def _steps(operations: int, reacting: bool) -> st.SearchStrategy[Step]:
-    numbers = st.tuples(
-        st.sampled_from(["submit", "submit", "cancel", "force"]), st.integers(0, operations - 1)
-    )
+def _steps(reacting: bool) -> st.SearchStrategy[Step]:
     pairs = st.tuples(st.integers(0, 1), _offsets())
     signals = st.tuples(st.just("signal"), pairs)
     keys = st.tuples(st.sampled_from(["cancel_key", "look"]), st.integers(0, 1))
     if reacting:
-        return st.one_of(numbers, signals, keys)
-    many = st.tuples(st.just("submit_many"), st.lists(st.integers(0, operations - 1), max_size=3))
-    advances = st.tuples(st.just("advance"), st.sampled_from([0, 1, 2, 19, 20, 21, 400]))
+        return st.one_of(NUMBERED, signals, keys)
+    many = st.tuples(st.just("submit_many"), st.lists(st.integers(0, OPERATIONS - 1), max_size=3))
     close: st.SearchStrategy[Step] = st.just(("close", None))
-    return st.one_of(numbers, signals, keys, many, advances, close)
+    return st.one_of(NUMBERED, signals, keys, many, ADVANCES, close)
 
 
 def _offsets() -> st.SearchStrategy[int]:
@@ -62,39 +67,33 @@ def _offsets() -> st.SearchStrategy[int]:
 
 @st.composite
 def _programs(draw: st.DrawFn) -> Program:
-    operations = 4
     kind = draw(st.sampled_from([SHARED, UNIQUE]))
     specs = []
-    for _ in range(operations):
+    for _ in range(OPERATIONS):
         pairs = st.lists(st.tuples(st.integers(0, 1), _offsets()), min_size=1, max_size=6)
         requires = tuple(draw(pairs))
-        reactions: tuple[Step, ...] = ()
-        if kind == UNIQUE:
-            reactions = tuple(draw(st.lists(_steps(operations, True), max_size=2)))
         specs.append(
             Spec(
-                timeout_ms=draw(st.sampled_from([-1, 0, 1, 2, 19, 20, 21, 400])),
+                timeout_ms=draw(TIMEOUTS_MS),
                 requires=requires,
                 needed=draw(st.one_of(st.none(), st.integers(1, len(requires)))),
                 raises=draw(st.sampled_from(["", "", "on_complete", "on_expiration"])),
                 with_future=draw(st.booleans()),
-                reactions=reactions,
+                reactions=reactions(draw, kind, _steps(True)),
             )
         )
     return Program(
         kind,
-        draw(st.sampled_from([1, 3, 20])),
+        draw(TICKS_MS),
         draw(st.sampled_from([None, 1, 2])),
         draw(st.sampled_from([None, 0, 19])),
         draw(st.booleans()),
         tuple(specs),
-        tuple(draw(st.lists(_steps(operations, False), max_size=25))),
+        tuple(draw(st.lists(_steps(False), max_size=25))),
     )
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
+@examples(150)
 @given(_programs())
 def test_small_random_programs_go_as_in_the_naive_model(program: Program) -> None:
     difference = first_difference(program)

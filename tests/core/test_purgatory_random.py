@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.naive_purgatory import (
@@ -15,6 +15,15 @@ from tests.core.naive_purgatory import (
     random_program,
 )
 from tests.core.random_runs import SHARED, STEPS, UNIQUE, Step
+from tests.core.small_programs import (
+    ADVANCES,
+    NUMBERED,
+    OPERATIONS,
+    TICKS_MS,
+    TIMEOUTS_MS,
+    examples,
+    reactions,
+)
 
 # Programs raise on purpose, thousands of times; other tests look at the log.
 pytestmark = pytest.mark.usefixtures("quiet_log")
@@ -37,30 +46,22 @@ def test_random_programs_come_to_every_ending() -> None:
 # Small programs, which shrink.
 
 
-def _steps(operations: int, reacting: bool) -> st.SearchStrategy[Step]:
-    numbers = st.tuples(
-        st.sampled_from(["submit", "submit", "cancel", "force"]), st.integers(0, operations - 1)
-    )
+def _steps(reacting: bool) -> st.SearchStrategy[Step]:
     keys = st.tuples(
         st.sampled_from(["news", "signal", "quiet", "cancel_key"]), st.sampled_from(KEYS[:2])
     )
-    advances = st.tuples(st.just("advance"), st.sampled_from([0, 1, 2, 19, 20, 21, 400]))
-    return st.one_of(numbers, keys) if reacting else st.one_of(numbers, keys, advances)
+    return st.one_of(NUMBERED, keys) if reacting else st.one_of(NUMBERED, keys, ADVANCES)
 
 
 @st.composite
 def _programs(draw: st.DrawFn) -> Program:
-    operations = 4
     kind = draw(st.sampled_from([SHARED, UNIQUE]))
     specs = []
-    for _ in range(operations):
+    for _ in range(OPERATIONS):
         keys = tuple(draw(st.lists(st.sampled_from(KEYS[:2]), min_size=1, max_size=3)))
-        reactions: tuple[Step, ...] = ()
-        if kind == UNIQUE:
-            reactions = tuple(draw(st.lists(_steps(operations, True), max_size=2)))
         specs.append(
             Spec(
-                timeout_ms=draw(st.sampled_from([-1, 0, 1, 2, 19, 20, 21, 400])),
+                timeout_ms=draw(TIMEOUTS_MS),
                 keys=keys,
                 offset=draw(st.integers(0, 3)),
                 needed=draw(st.integers(1, len(set(keys)))),
@@ -69,16 +70,14 @@ def _programs(draw: st.DrawFn) -> Program:
                     st.sampled_from(["", "", "try_complete", "on_complete", "on_expiration"])
                 ),
                 with_future=draw(st.booleans()),
-                reactions=reactions,
+                reactions=reactions(draw, kind, _steps(True)),
             )
         )
-    steps = draw(st.lists(_steps(operations, False), max_size=25))
-    return Program(kind, draw(st.sampled_from([1, 3, 20])), tuple(specs), tuple(steps))
+    steps = draw(st.lists(_steps(False), max_size=25))
+    return Program(kind, draw(TICKS_MS), tuple(specs), tuple(steps))
 
 
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
+@examples(200)
 @given(_programs())
 def test_small_random_programs_go_as_in_the_naive_purgatory(program: Program) -> None:
     difference = first_difference(program)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,15 +17,6 @@ HEARTBEAT_MS = 100
 REBALANCE_MS = 120_000
 
 Partition = tuple[str, int]
-
-
-def until(condition: Callable[[], object], what: str, timeout_s: float = 60) -> None:
-    """Wait for clients, which have their own threads and clocks, to come to something."""
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline_s:
-            raise AssertionError(f"waited {timeout_s} s for {what}")
-        time.sleep(0.005)
 
 
 class Member:

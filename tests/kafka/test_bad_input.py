@@ -19,7 +19,8 @@ from kio.schema.errors import ErrorCode
 from sojourn import ManualClock
 from sojourn.kafka import Cluster, wire
 from tests.kafka.batches import batch
-from tests.kafka.wire_client import WireClient, connect, only, until
+from tests.kafka.wire_client import WireClient, connect, only
+from tests.until import until
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
 

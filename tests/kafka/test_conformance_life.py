@@ -18,7 +18,8 @@ from sojourn import ManualClock
 from sojourn.errors import Closed, OutOfRange
 from sojourn.kafka import Cluster
 from sojourn.kafka.refusal import Refused
-from tests.kafka.wire_client import WireClient, connect, only, until
+from tests.kafka.wire_client import WireClient, connect, only
+from tests.until import until
 
 WAIT_S = 20.0
 

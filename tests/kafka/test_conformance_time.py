@@ -17,7 +17,8 @@ from tests.kafka.batches import batch
 from tests.kafka.conformance.exchange import Exchange
 from tests.kafka.conformance.scenarios.commits import commit
 from tests.kafka.conformance.scenarios.groups import join, sync
-from tests.kafka.wire_client import connect, only, until
+from tests.kafka.wire_client import connect, only
+from tests.until import until
 
 # A day of Kafka's defaults in ten minutes: each second of a moved clock costs a little real time.
 CONFIG = {

@@ -23,7 +23,8 @@ from sojourn.kafka import Cluster
 from sojourn.kafka.control import Control
 from sojourn.kafka.control.routes import ROUTES
 from tests.kafka.test_command import start
-from tests.kafka.wire_client import WireClient, connect, only, until
+from tests.kafka.wire_client import WireClient, connect, only
+from tests.until import until
 
 
 class Caller:

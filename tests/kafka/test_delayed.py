@@ -15,7 +15,8 @@ from kio.schema.errors import ErrorCode
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
 from tests.kafka.batches import batch
-from tests.kafka.wire_client import WireClient, connect, only, until
+from tests.kafka.wire_client import WireClient, connect, only
+from tests.until import until
 
 
 @pytest.fixture

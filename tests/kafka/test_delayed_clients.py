@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
 from tests.kafka.client_libraries import quiet
-from tests.kafka.wire_client import until
+from tests.until import until
 
 WAIT_S = 10.0
 

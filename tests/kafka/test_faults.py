@@ -23,7 +23,8 @@ from sojourn import ManualClock
 from sojourn.kafka import Cluster
 from tests.kafka.batches import batch
 from tests.kafka.client_libraries import quiet
-from tests.kafka.wire_client import WireClient, connect, only, until
+from tests.kafka.wire_client import WireClient, connect, only
+from tests.until import until
 
 PARTITIONS = 4
 

@@ -19,8 +19,9 @@ from sojourn.kafka import Cluster
 from sojourn.kafka.groups import Group, State
 from sojourn.kafka.wire import ErrorCode
 from tests.kafka.client_libraries import KAFKA_PYTHON_WARNS
-from tests.kafka.members import CLIENTS, AioKafka, Confluent, KafkaPython, Member, need, until
+from tests.kafka.members import CLIENTS, AioKafka, Confluent, KafkaPython, Member, need
 from tests.kafka.wire_client import WireClient
+from tests.until import until
 
 PARTITIONS = 6
 ALL = {("t", partition) for partition in range(PARTITIONS)}
@@ -340,12 +341,13 @@ def test_a_sync_waits_for_the_leader_until_its_time_is_up(
 
 
 _MEMBER = """
-import time
+import threading
 from tests.kafka import members
+from tests.until import until
 member = members.{kind}({servers!r}, ["t"], session_ms=6_000)
-members.until(lambda: member.assigned, "an assignment")
+until(lambda: member.assigned, "an assignment")
 print("assigned", flush=True)
-time.sleep(60)
+threading.Event().wait()
 """
 
 

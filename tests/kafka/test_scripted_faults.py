@@ -21,7 +21,8 @@ from sojourn.kafka import Cluster
 from sojourn.kafka import wire as protocol
 from sojourn.kafka.apis.answer_shapes import can_carry_error
 from tests.kafka.batches import batch
-from tests.kafka.wire_client import WireClient, connect, only, until
+from tests.kafka.wire_client import WireClient, connect, only
+from tests.until import until
 
 READS = ("fetch", "metadata", "describe_topic_partitions")
 

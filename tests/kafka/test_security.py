@@ -22,7 +22,8 @@ from sojourn.errors import OutOfRange, WrongType
 from sojourn.kafka import Cluster
 from sojourn.kafka.security.sasl import MECHANISMS
 from tests.kafka.client_libraries import KAFKA_PYTHON_WARNS, quiet
-from tests.kafka.wire_client import WireClient, until
+from tests.kafka.wire_client import WireClient
+from tests.until import until
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 

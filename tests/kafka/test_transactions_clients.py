@@ -16,7 +16,7 @@ from sojourn.kafka import Cluster, wire
 from sojourn.kafka.transactions import State
 from tests.kafka.client_libraries import KAFKA_PYTHON_WARNS, WAIT_S, quiet
 from tests.kafka.transactional_clients import EACH, Fenced, Transactional
-from tests.kafka.wire_client import until
+from tests.until import until
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 

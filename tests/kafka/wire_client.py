@@ -14,9 +14,7 @@ import datetime
 import io
 import select
 import socket
-import time
 import uuid
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kio.index import load_request_schema, load_response_schema
@@ -30,14 +28,6 @@ if TYPE_CHECKING:
     from sojourn.kafka import Cluster
 
 WAIT_S = 10.0
-
-
-def until(condition: Callable[[], object], what: str = "the condition") -> None:
-    """Wait for something that happens beyond a socket; fail if it does not."""
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come true within {WAIT_S} s"
-        time.sleep(0.0005)
 
 
 class WireClient:

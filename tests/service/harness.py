@@ -119,17 +119,6 @@ def running(
         raise errors[0]
 
 
-def until(condition: Callable[[], Any], what: str = "it") -> Any:
-    """Wait for the condition, and give what it returned."""
-    waiting = threading.Event()
-    for _ in range(int(LONG_S / 0.02)):
-        value = condition()
-        if value:
-            return value
-        waiting.wait(0.02)
-    raise AssertionError(f"{what} did not come to be")
-
-
 class Process:
     """`sojourn serve` in a process of its own."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sojourn.cli import main
-from tests.service.harness import running, until
+from tests.service.harness import running
+from tests.until import until
 
 
 def test_a_history_is_kept_that_verifies(tmp_path: Path) -> None:

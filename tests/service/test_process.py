@@ -19,7 +19,8 @@ import pytest
 
 from sojourn.cli import main
 from tests.checkout import ROOT
-from tests.service.harness import LONG_S, Process, until
+from tests.service.harness import LONG_S, Process
+from tests.until import until
 
 
 def client(process: Process) -> httpx.Client:

@@ -17,7 +17,8 @@ from sojourn import ManualClock
 from sojourn.durable import Operation, Purgatory
 from sojourn.service import Limits
 from sojourn.service.feed import Feed
-from tests.service.harness import LONG_S, Running, running, until
+from tests.service.harness import LONG_S, Running, running
+from tests.until import until
 
 AWKWARD = ["a/b", "a%2Fb", "50%?#&=+", "ü", " ", "..", ".", "a//b/", '"<&>', "\x00\n", "\U0001f600"]
 

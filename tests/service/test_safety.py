@@ -20,7 +20,8 @@ from sojourn.service.connections import GuardedH11
 from sojourn.service.errors import Refusal
 from sojourn.service.routes import ACTIONS
 from sojourn.service.server import check_address, is_loopback
-from tests.service.harness import LONG_S, Running, running, until
+from tests.service.harness import LONG_S, Running, running
+from tests.until import until
 
 READER, WRITER, ADMIN = "reader-0123456789", "writer-0123456789", "admin-0123456789ab"
 TOKENS = Tokens(

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from sojourn.service import Limits
-from tests.service.harness import LONG_S, Running, running, until
+from tests.service.harness import LONG_S, Running, running
+from tests.until import until
 
 
 @pytest.fixture(scope="module")

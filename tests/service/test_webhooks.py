@@ -18,7 +18,8 @@ from sojourn import ManualClock
 from sojourn.durable import Purgatory
 from sojourn.errors import BadFile, OutOfRange
 from sojourn.service.webhooks import AllowList, Webhook, Webhooks, sign
-from tests.service.harness import Running, running, until
+from tests.service.harness import Running, running
+from tests.until import until
 
 SECRET = "a secret of the receiver"
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

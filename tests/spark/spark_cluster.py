@@ -10,7 +10,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import pytest
 
 from tests.checkout import ROOT
 from tests.spark.fixtures import need_java
+from tests.until import until
 
 _STARTS_WITHIN_S = 120
 _RUNS_WITHIN_S = 600
@@ -94,13 +94,13 @@ def _daemon(log: Path, ready: str, name: str, *arguments: str) -> Iterator[str]:
             stdout=file,
             stderr=subprocess.STDOUT,
         )
+
+    def is_ready() -> re.Match[str] | None:
+        assert process.poll() is None, f"{name} did not start:\n{log.read_text()}"
+        return re.search(ready, log.read_text())
+
     try:
-        give_up = time.monotonic() + _STARTS_WITHIN_S
-        while not (found := re.search(ready, log.read_text())):
-            if process.poll() is not None or time.monotonic() > give_up:
-                pytest.fail(f"{name} did not start:\n{log.read_text()}")
-            time.sleep(0.05)  # another process's log: there is nothing to wait on
-        yield found.group(1)
+        yield until(is_ready, lambda: f"{name} to start:\n{log.read_text()}", _STARTS_WITHIN_S)[1]
     finally:
         process.terminate()
         try:

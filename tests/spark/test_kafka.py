@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,9 @@ from tests.seeds import seed
 from tests.spark import jvm
 from tests.spark.driver_process import Driver
 from tests.spark.stream_traces import arrivals
+from tests.spark.test_stream_kill import last
 from tests.test_one_answer import answer_of_tables, differs
+from tests.until import until
 
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
@@ -111,6 +113,7 @@ class Stream:
     """`sojourn stream` from topics to a topic, started as often as it takes."""
 
     def __init__(self, cluster: Cluster, jars: list[str], folder: Path) -> None:
+        self._folder = folder
         self._log = folder / "log"
         self._command = [
             *(sys.executable, "-m", "sojourn", "stream", "--format", "kafka"),
@@ -130,11 +133,25 @@ class Stream:
 
     def until_sent(self, cluster: Cluster, count: int) -> None:
         """Wait until so many messages are in the topic."""
-        give_up_s = time.monotonic() + PATIENCE_S
-        while ends(cluster) < count:
+        self._until(lambda: ends(cluster) >= count, f"{count} messages")
+
+    def until_read(self, cluster: Cluster) -> None:
+        """Wait until a batch is done that read to the end of all topics: it sends no more."""
+        self._until(lambda: self._read(last(self._folder, "commits")) == sizes(cluster), "the end")
+
+    def _until(self, condition: Callable[[], bool], what: str) -> None:
+        def holds() -> bool:
             assert self.driver.runs(), self.said()[-5000:]
-            assert time.monotonic() < give_up_s, self.said()[-3000:]
-            time.sleep(0.05)
+            return condition()
+
+        until(holds, lambda: f"{what}: {self.said()[-3000:]}", PATIENCE_S)
+
+    def _read(self, batch: int) -> dict[str, dict[str, int]]:
+        """Where in the partitions of its topics a batch ended, as the checkpoint has it."""
+        if batch < 0:
+            return {}
+        log = (self._folder / "checkpoint" / "offsets" / str(batch)).read_text()
+        return dict(pair for line in log.splitlines()[2:] for pair in json.loads(line).items())
 
     def said(self) -> str:
         return self._log.read_text()
@@ -143,6 +160,14 @@ class Stream:
 def ends(cluster: Cluster) -> int:
     """How many messages the topic of outcomes has."""
     return sum(cluster.partition("outcomes", n).high_watermark for n in range(2))
+
+
+def sizes(cluster: Cluster) -> dict[str, dict[str, int]]:
+    """How many messages the partitions of the topics have that are read."""
+    return {
+        topic: {str(n): cluster.partition(topic, n).high_watermark for n in range(2)}
+        for topic in TOPICS
+    }
 
 
 def send(cluster: Cluster, chunk: dict[str, pa.Table]) -> None:
@@ -188,12 +213,13 @@ def test_topics_to_a_topic_exact_and_killed_on_the_way(
         send(cluster, chunk)
         if number == CHUNKS // 2:
             stream.until_sent(cluster, ends(cluster) + 1)
-            time.sleep(rng.uniform(0, 2))
+            time.sleep(rng.uniform(0, 2))  # what is cut short is left to chance
             stream.driver.kill()
             stream.start()
-        time.sleep(0.1)
+        elif number in (CHUNKS // 4, CHUNKS * 3 // 4):
+            stream.until_read(cluster)
     stream.until_sent(cluster, len(expected.outcomes) + len(expected.rejected))
-    time.sleep(1)  # whatever is sent beyond that is found out
+    stream.until_read(cluster)  # so that whatever is sent beyond that is found out
     stream.driver.interrupt()
     assert stream.driver.end(60) == 130, stream.said()[-5000:]
     found = read(cluster, ends(cluster))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sojourn.errors import AlreadyWaiting, Closed
+from sojourn.errors import Closed
 from tests.core.naive_purgatory import NaiveRun, Program, Real, Record, Spec
 from tests.core.random_runs import SHARED
 from tests.core.sweep.cases import Action, Case, Step
@@ -101,19 +101,8 @@ class NaiveProgress(NaivePurgatories):
     def _submit(self, number: int) -> bool:
         record = self._records[number]
         now_ms = self._now_ms
-        self.gap()
-        if self._closed:
-            raise Closed
-        if record.state in ("completed", "expired"):
-            if record.spec.with_future:
-                raise AlreadyWaiting
+        if not self._take(record):
             return False
-        if record.kept and record.state == "pending":
-            raise AlreadyWaiting
-        record.state = "pending"
-        record.kept = True
-        if record.spec.with_future:
-            record.future = "pending"
         if self.holds(number):
             record.state = "completed"
             self._totals["completed"] += 1

@@ -199,6 +199,17 @@ class NaivePurgatories(_Watched, NaiveRun):
 
     def _submit(self, number: int) -> bool:
         record = self._records[number]
+        if not self._take(record):
+            return False
+        self._stay[number] += 1
+        stay = self._stay[number]
+        completed = self._try_and_watch(record, stay)
+        if self._stays(record, stay):
+            self._arm(record, stay)
+        return completed
+
+    def _take(self, record: Record) -> bool:
+        """Say whether it may wait from now on; raise if it never may."""
         self.gap()
         if self._closed:
             raise Closed
@@ -210,14 +221,9 @@ class NaivePurgatories(_Watched, NaiveRun):
             raise AlreadyWaiting
         record.state = "pending"
         record.kept = True
-        self._stay[number] += 1
-        stay = self._stay[number]
         if record.spec.with_future:
             record.future = "pending"
-        completed = self._try_and_watch(record, stay)
-        if self._stays(record, stay):
-            self._arm(record, stay)
-        return completed
+        return True
 
     def _stays(self, record: Record, stay: int) -> bool:
         self.gap()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -103,7 +104,8 @@ def _run(arguments: list[str], progress: Path, patience_s: float) -> tuple[str, 
         kind = ""
         before, since_s = "", time.monotonic()
         while process.poll() is None:
-            time.sleep(0.05)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.05)
             now = progress.read_text()
             if now != before:
                 before, since_s = now, time.monotonic()

@@ -1,0 +1,196 @@
+"""Cancelled operations: who gets them back, where they may wait next, and races on the way out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from sojourn import ManualClock, Purgatory
+from sojourn.errors import AlreadyWaiting
+from tests.core.waits import WAIT_S, Waits, counts
+from tests.until import until
+
+
+class Blocking:
+    """A key that holds the purgatory's lock for as long as `door` is shut.
+
+    The lock is held while a key is looked up, so an `__eq__` that waits shows what other threads
+    do in the middle of their own steps. There has to be another of its kind to compare it with.
+    """
+
+    def __init__(self) -> None:
+        self.held = threading.Event()
+        self.door = threading.Event()
+
+    def __hash__(self) -> int:
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Blocking) and other is not self:
+            other.held.set()
+            assert other.door.wait(WAIT_S)
+        return self is other
+
+
+def test_cancel_for_key_returns_the_operations_not_completed_in_order(
+    manual_clock: ManualClock, purgatory: Purgatory
+) -> None:
+    operations = [Waits(10) for _ in range(4)]
+    for operation in operations:
+        purgatory.try_complete_else_watch(operation, ["a", "b"])
+    other = Waits(10)
+    purgatory.try_complete_else_watch(other, ["b"])
+    assert purgatory.cancel_for_key("a") == operations
+    assert counts(purgatory) == (1, 1, 1)
+    manual_clock.advance(10)
+    assert [operation.endings for operation in operations] == [[]] * 4
+    assert not any(operation.is_completed for operation in operations)
+    assert other.is_expired
+    assert purgatory.cancel_for_key("a") == []
+
+
+def test_a_cancelled_operation_may_be_submitted_again(
+    manual_clock: ManualClock, purgatory: Purgatory
+) -> None:
+    operation = Waits(10)
+    purgatory.try_complete_else_watch(operation, ["a"])
+    manual_clock.advance(9)
+    purgatory.cancel_for_key("a")
+    assert not purgatory.try_complete_else_watch(operation, ["b", "c"])
+    assert counts(purgatory) == (2, 1, 1)
+    manual_clock.advance(9)
+    assert not operation.is_completed  # its time runs from the second submission
+    operation.ready = True
+    assert purgatory.check_and_complete("a") == 0
+    assert purgatory.check_and_complete("c") == 1
+
+
+def test_a_cancelled_operation_may_wait_in_another_purgatory(manual_clock: ManualClock) -> None:
+    here, there = Purgatory(clock=manual_clock), Purgatory(clock=manual_clock)
+    operation = Waits(10)
+    here.try_complete_else_watch(operation, ["a"])
+    here.cancel_for_key("a")
+    there.try_complete_else_watch(operation, ["a"])
+    assert counts(here) == (0, 0, 0)
+    assert counts(there) == (1, 1, 1)
+    manual_clock.advance(10)
+    assert operation.endings == ["on_complete", "on_expiration"]
+    assert (here.metrics().expired, there.metrics().expired) == (0, 1)
+
+
+def test_a_cancelled_operation_waits_its_whole_time_when_it_is_submitted_as_it_falls_due(
+    manual_clock: ManualClock, purgatory: Purgatory
+) -> None:
+    """The timer has taken it off the list and is about to run it when another thread acts:
+
+    1. The timer takes the operation, which is due, off its ready list.
+    2. Another thread cancels the operation and submits it again.
+    3. The timer runs it. That was its former time, so it goes on waiting.
+    """
+
+    class ActsFirst(Waits):
+        def run(self) -> None:
+            if not self.endings and manual_clock.now_ms == 10:
+                assert self.cancel()
+                assert not purgatory.try_complete_else_watch(self, ["a"])
+            super().run()
+
+    operation = ActsFirst(10)
+    purgatory.try_complete_else_watch(operation, ["a"])
+    manual_clock.advance(10)
+    assert operation.endings == []
+    manual_clock.advance(9)
+    assert operation.endings == []
+    manual_clock.advance(1)
+    assert operation.endings == ["on_complete", "on_expiration"]
+
+
+@pytest.mark.parametrize("at_try", [1, 2])
+def test_an_operation_that_starts_over_inside_a_try_is_counted_once(
+    manual_clock: ManualClock, purgatory: Purgatory, at_try: int
+) -> None:
+    """As when another thread cancels and submits it again while it is being submitted."""
+
+    class StartsOver(Waits):
+        def try_complete(self) -> bool:
+            self.tries += 1
+            purgatory.check_and_complete("elsewhere")  # a reason for a second try
+            if self.tries == at_try:
+                assert self.cancel()
+                purgatory.try_complete_else_watch(self, ["b"])
+            return False
+
+    operation = StartsOver(10)
+    purgatory.try_complete_else_watch(operation, ["a"])
+    assert (purgatory.delayed, len(purgatory.timer)) == (1, 1)
+    manual_clock.advance(10)
+    assert operation.endings == ["on_complete", "on_expiration"]
+    assert counts(purgatory) == (0, 0, 0)
+
+
+def test_an_operation_on_its_way_out_does_not_get_lost_on_its_way_in(
+    manual_clock: ManualClock,
+) -> None:
+    """1. A cancels the operation in one purgatory and is held up before it has cleaned up.
+    2. B submits the operation to another purgatory.
+    3. A cleans up: it must not take the operation out of the other purgatory.
+    """
+    here, there = Purgatory(clock=manual_clock), Purgatory(clock=manual_clock)
+    operation, other = Waits(10), Waits()
+    here.try_complete_else_watch(operation, ["a"])
+    here.try_complete_else_watch(other, [Blocking()])
+    key = Blocking()
+    holder = threading.Thread(target=here.check_and_complete, args=(key,), daemon=True)
+    holder.start()
+    assert key.held.wait(WAIT_S)
+    with ThreadPoolExecutor(1) as pool:
+        cancelled = pool.submit(operation.cancel)
+        until(lambda: "cancelled" in repr(operation), "the cancel")
+        try:
+            there.try_complete_else_watch(operation, ["b"])
+        except AlreadyWaiting:  # also a good answer: it is not out yet
+            submitted = False
+        else:
+            submitted = True
+        key.door.set()
+        assert cancelled.result(WAIT_S)
+    holder.join(WAIT_S)
+    assert counts(here) == (1, 1, 1)  # the other one
+    assert counts(there) == ((1, 1, 1) if submitted else (0, 0, 0))
+    manual_clock.advance(10)
+    assert operation.is_expired == submitted
+
+
+def test_an_operation_completed_while_it_is_being_cancelled_is_counted_once(
+    purgatory: Purgatory,
+) -> None:
+    """1. A cancels the operation and is held up before it has cleaned up.
+    2. B completes it: allowed, as after any cancel.
+    3. A cleans up. It left the purgatory once, so one total went up.
+    """
+    operation, other = Waits(10), Waits()
+    purgatory.try_complete_else_watch(operation, ["a"])
+    purgatory.try_complete_else_watch(other, [Blocking()])
+    key = Blocking()
+    holder = threading.Thread(target=purgatory.check_and_complete, args=(key,), daemon=True)
+    holder.start()
+    assert key.held.wait(WAIT_S)
+    with ThreadPoolExecutor(2) as pool:
+        cancelled = pool.submit(operation.cancel)
+        until(lambda: "cancelled" in repr(operation), "the cancel")
+        completed = pool.submit(operation.force_complete)
+        # It may have to wait for the purgatory's lock, so the door opens before it is back.
+        deadline_s = time.monotonic() + 1
+        while "completed" not in repr(operation) and time.monotonic() < deadline_s:
+            pass
+        key.door.set()
+        assert cancelled.result(WAIT_S) or completed.result(WAIT_S)
+        completed.result(WAIT_S)
+    holder.join(WAIT_S)
+    metrics = purgatory.metrics()
+    assert metrics.completed + metrics.cancelled == 1
+    assert operation.endings == (["on_complete"] if operation.is_completed else [])
+    assert counts(purgatory) == (1, 1, 1)  # the other one

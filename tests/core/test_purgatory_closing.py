@@ -1,0 +1,152 @@
+"""A purgatory that is closed, and a timer that several share."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import CancelledError
+
+import pytest
+
+from sojourn import ManualClock, Purgatory, Timer
+from sojourn.errors import Closed
+from tests.core.waits import WAIT_S, Waits, counts
+
+# Sharing.
+
+
+def test_purgatories_share_a_timer_and_keep_their_own_counts(manual_clock: ManualClock) -> None:
+    timer = Timer(manual_clock)
+    fetch, produce = Purgatory("fetch", timer), Purgatory("produce", timer)
+    fetch.try_complete_else_watch(Waits(10), ["a"])
+    produce.try_complete_else_watch(Waits(10), ["a", "b"])
+    produce.try_complete_else_watch(Waits(20), ["a"])
+    assert len(timer) == 3
+    assert (fetch.watched, fetch.delayed) == (1, 1)
+    assert (produce.watched, produce.delayed) == (3, 2)
+    assert produce.close() == 2
+    assert len(timer) == 1
+    manual_clock.advance(10)
+    assert fetch.metrics().expired == 1
+    assert produce.metrics().expired == 0
+
+
+def test_closing_a_purgatory_leaves_a_timer_that_was_given_open(manual_clock: ManualClock) -> None:
+    timer = Timer(manual_clock)
+    Purgatory(timer=timer).close()
+    ran: list[int] = []
+    timer.call_later(1, ran.append, 1)
+    manual_clock.advance(1)
+    assert ran == [1]
+
+
+def test_a_submission_on_a_closed_timer_raises_and_leaves_nothing(
+    manual_clock: ManualClock,
+) -> None:
+    timer = Timer(manual_clock)
+    purgatory = Purgatory(timer=timer)
+    timer.close()
+    operation = Waits()
+    with pytest.raises(Closed):
+        purgatory.try_complete_else_watch(operation, ["a"])
+    assert counts(purgatory) == (0, 0, 0)
+    assert not operation.is_completed
+
+
+# Closing.
+
+
+def test_close_drops_what_waits_says_how_many_and_cancels_their_futures(
+    manual_clock: ManualClock, purgatory: Purgatory
+) -> None:
+    operations = [Waits(10) for _ in range(3)]
+    futures = [
+        purgatory.submit(operation, ["a", "b", index]) for index, operation in enumerate(operations)
+    ]
+    assert purgatory.close() == 3
+    assert counts(purgatory) == (0, 0, 0)
+    assert all(future.cancelled() for future in futures)
+    with pytest.raises(CancelledError):
+        futures[0].result(timeout=0)
+    manual_clock.advance(100)
+    assert [operation.endings for operation in operations] == [[]] * 3
+
+
+def test_after_close_submitting_raises_and_signalling_does_nothing(purgatory: Purgatory) -> None:
+    purgatory.close()
+    operation = Waits()
+    with pytest.raises(Closed):
+        purgatory.try_complete_else_watch(operation, ["a"])
+    with pytest.raises(Closed):
+        purgatory.submit(operation, ["a"])
+    assert operation.tries == 0
+    assert purgatory.check_and_complete("a") == 0
+    assert purgatory.cancel_for_key("a") == []
+    assert "closed" in repr(purgatory)
+
+
+def test_closing_again_drops_nothing(purgatory: Purgatory) -> None:
+    purgatory.try_complete_else_watch(Waits(), ["a"])
+    assert [purgatory.close(), purgatory.close()] == [1, 0]
+
+
+def test_a_purgatory_closes_at_the_end_of_its_with_block(manual_clock: ManualClock) -> None:
+    with Purgatory(clock=manual_clock) as purgatory:
+        future = purgatory.submit(Waits(), ["a"])
+    assert future.cancelled()
+    with pytest.raises(Closed):
+        purgatory.submit(Waits(), ["a"])
+
+
+def test_what_was_dropped_by_close_may_wait_elsewhere(
+    manual_clock: ManualClock, purgatory: Purgatory
+) -> None:
+    operation = Waits(10)
+    purgatory.try_complete_else_watch(operation, ["a"])
+    purgatory.close()
+    other = Purgatory(clock=manual_clock)
+    other.try_complete_else_watch(operation, ["a"])
+    manual_clock.advance(10)
+    assert operation.is_expired
+
+
+@pytest.mark.parametrize("at_try", [1, 2])
+def test_a_purgatory_that_is_closed_as_an_operation_comes_in_does_not_keep_it(
+    purgatory: Purgatory, at_try: int
+) -> None:
+    class Closes(Waits):
+        def try_complete(self) -> bool:
+            self.tries += 1
+            purgatory.check_and_complete("elsewhere")  # a reason for a second try
+            if self.tries == at_try:
+                purgatory.close()
+            return False
+
+    operation = Closes()
+    if at_try == 1:
+        with pytest.raises(Closed):
+            purgatory.try_complete_else_watch(operation, ["a"])
+    else:  # it was on the lists already, and is dropped like the others there
+        assert not purgatory.try_complete_else_watch(operation, ["a"])
+    assert counts(purgatory) == (0, 0, 0)
+    assert not operation.is_completed
+
+
+def test_close_waits_for_the_callback_that_is_running() -> None:
+    purgatory = Purgatory()
+    running, go_on = threading.Event(), threading.Event()
+    operation = Waits(1)
+
+    def hold_up() -> None:
+        running.set()
+        assert go_on.wait(WAIT_S)
+
+    operation.then = hold_up
+    purgatory.try_complete_else_watch(operation, ["a"])
+    assert running.wait(WAIT_S)
+    closing = threading.Thread(target=purgatory.close)
+    closing.start()
+    assert closing.is_alive()
+    go_on.set()
+    closing.join(WAIT_S)
+    assert not closing.is_alive()
+    assert operation.endings == ["on_complete", "on_expiration"]
