@@ -23,6 +23,8 @@ def recorded_anew(version: str, names: Sequence[str] = ()) -> list[Answer]:
     """What a real Kafka of this version answers; or real.Unavailable."""
     found: list[Answer] = []
     for scenario in _chosen(names):
+        if int(version.split(".")[0]) < scenario.since:
+            continue
         config = CONFIG | dict(scenario.config)
         with real.running(version, scenario.brokers, config) as cluster:
             found += _played(scenario, Real(scenario.name, cluster))

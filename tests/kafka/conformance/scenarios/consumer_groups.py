@@ -378,7 +378,7 @@ def consumer_group_limits(world: World) -> None:
     two.join("joins now")
 
 
-@scenario(config=AT_ONCE | {"group.consumer.assignors": "range"})
+@scenario(config=AT_ONCE | {"group.consumer.assignors": "range"}, since=4)
 def consumer_group_assignors(world: World) -> None:
     _start(world)
     one = Consumer(world, "one")

@@ -14,6 +14,7 @@ class Scenario(NamedTuple):
     play: Callable[[World], None]
     brokers: int
     config: Mapping[str, str]
+    since: int  # the major version from which on Kafka starts with this config
 
 
 #: Every scenario, by its name.
@@ -21,14 +22,14 @@ ALL: dict[str, Scenario] = {}
 
 
 def scenario(
-    *, brokers: int = 1, config: Mapping[str, str] | None = None
+    *, brokers: int = 1, config: Mapping[str, str] | None = None, since: int = 3
 ) -> Callable[[Callable[[World], None]], Callable[[World], None]]:
     """Make the function a scenario of its name."""
 
     def note(play: Callable[[World], None]) -> Callable[[World], None]:
         name = play.__name__.replace("_", " ")
         assert name not in ALL, name
-        ALL[name] = Scenario(name, play, brokers, config or {})
+        ALL[name] = Scenario(name, play, brokers, config or {}, since)
         return play
 
     return note
