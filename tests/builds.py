@@ -76,7 +76,7 @@ TESTS_OF = {
     "sojourn.replay.cells": ("replay/test_engine", "replay/test_engine_random"),
     "sojourn.replay.codes": ("replay/test_codes",),
     "sojourn.replay.endings": ("replay/test_endings", "replay/test_codes", "test_one_answer"),
-    "sojourn.replay.hashing": ("replay/test_codes", "spark/test_stream_payload"),
+    "sojourn.replay.string_hashes": ("replay/test_codes", "spark/test_stream_payload"),
     "sojourn.replay.name_table": ("replay/test_codes", "spark/test_stages"),
     "sojourn.replay.needs": ("replay/test_engine", "replay/test_engine_random"),
     "sojourn.replay.nodes": ("replay/test_engine", "replay/test_engine_random"),

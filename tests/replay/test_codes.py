@@ -14,9 +14,9 @@ import sojourn
 from sojourn.replay.arrays import repeated
 from sojourn.replay.codes import Codes
 from sojourn.replay.endings import end_all
-from sojourn.replay.hashing import SEED, hashes, mixed
 from sojourn.replay.name_table import NameTable
 from sojourn.replay.steps import Steps
+from sojourn.replay.string_hashes import SEED, hashes, mixed
 from sojourn.replay.threads import in_parts
 from tests.rows.traces import LONG_KEYS, ODD_KEYS
 
@@ -87,7 +87,7 @@ def test_a_string_has_one_hash_whatever_stands_beside_it(kind: pa.DataType, seed
     assert together == hashes(texts, seed, threads=3).tolist()
     assert len(set(together)) == len(set(texts.to_pylist()))
     if not sojourn.compiled:
-        from sojourn.replay.hashing import hash_one  # compiled, only C sees it
+        from sojourn.replay.string_hashes import hash_one  # compiled, only C sees it
 
         data = [text.encode() if isinstance(text, str) else text for text in texts.to_pylist()]
         assert together == [hash_one(text, 0, len(text), seed) for text in data]

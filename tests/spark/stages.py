@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sojourn.replay import rows
-from sojourn.replay.hashing import hashes
 from sojourn.replay.local import Index
+from sojourn.replay.string_hashes import hashes
 from sojourn.spark import direct
 from sojourn.spark.answers import KINDS, Answers, arrow_schema, spark_schema
 from sojourn.spark.broadcast import NO_LIMITS, Lookup, Survey

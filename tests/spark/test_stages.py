@@ -13,9 +13,9 @@ import pytest
 from sojourn import replay
 from sojourn.replay import rows
 from sojourn.replay.endings import Endings
-from sojourn.replay.hashing import hashes
 from sojourn.replay.local import Index
 from sojourn.replay.steps import Steps
+from sojourn.replay.string_hashes import hashes
 from sojourn.spark import answers as answers_module
 from sojourn.spark import hot_keys, parcels, references
 from sojourn.spark.broadcast import LIMITS, NO_LIMITS, Limits, Survey, TooMany, suspects

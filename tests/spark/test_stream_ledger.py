@@ -14,9 +14,9 @@ from tests.checkout import ROOT
 
 pytest.importorskip("pyspark")
 
-from sojourn.replay.hashing import hashes, shard_of
 from sojourn.replay.progress import Progress
 from sojourn.replay.schemas import REQUIREMENTS, SIGNALS, SUBMISSIONS
+from sojourn.replay.string_hashes import hashes, shard_of
 from sojourn.replay.waiting import Waiting
 from sojourn.spark import contents, ledger
 from sojourn.spark.ledger import Cache

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sojourn.replay.hashing import hashes, shard_of
+from sojourn.replay.string_hashes import hashes, shard_of
 from sojourn.spark.payload import PayloadFormat, pack_requirements
 
 EVERYTHING = pa.table(

@@ -1,4 +1,4 @@
-"""Milliseconds: checking them, and rounding to them. Nothing else in the project rounds time.
+"""Milliseconds: checking them, and rounding what clocks tell. Nothing else in the core does that.
 
 Clocks tell nanoseconds, a timer reckons in microseconds, the wheel counts whole milliseconds.
 The start of a delay is rounded up, and so is its deadline, to the first tick by which the delay

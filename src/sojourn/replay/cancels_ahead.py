@@ -36,13 +36,14 @@ class CancelsAhead(TimedNodes):
     @property
     def nbytes(self) -> int:
         """How much memory they take."""
-        return int(self.node_bytes + self._next.nbytes)
+        return int(super().nbytes + self._next.nbytes)
 
-    def reserve(self, more: int) -> None:
-        """Make room for so many more cancels."""
-        room = self.reserve_nodes(more)
+    def reserve(self, more: int) -> int:
+        """Make room for so many more; return how long the owner's slabs have to be."""
+        room = super().reserve(more)
         if room > len(self._next):
             self._next = grown(self._next, room, "i")
+        return room
 
     def put(self, id: int, at_ms: int) -> None:
         node = self._add(id, at_ms)

@@ -65,7 +65,7 @@ class Cells:
     def free(self, first: int, count: int) -> None:
         """Let these cells be used anew."""
         for cell in range(first, first + count):
-            self._keys.drop(cell)
+            self._keys.remove(cell)
         self._moments_ms[first] = self._free[count]
         self._free[count] = first
 

@@ -25,16 +25,16 @@ import numpy as np
 import pyarrow as pa
 
 from sojourn.replay.arrays import grown, slab, text_parts, view
-from sojourn.replay.hashing import hashes_of
+from sojourn.replay.string_hashes import hashes_of
 from sojourn.replay.threads import in_parts
 
 if cython.compiled:
     from cython.cimports.libc.string import memcmp
     from cython.cimports.sojourn.replay._prefetch import prefetch
-    from cython.cimports.sojourn.replay.hashing import hash_one
+    from cython.cimports.sojourn.replay.string_hashes import hash_one
     from cython.cimports.sojourn.replay.texts import Texts
 else:
-    from sojourn.replay.hashing import hash_one
+    from sojourn.replay.string_hashes import hash_one
     from sojourn.replay.texts import Texts
 
 _BLOCK = 1024  # names
@@ -116,7 +116,7 @@ class NameTable:
                 self._places[hole] = entry
                 hole = at
         self._places[hole] = 0
-        self.texts.drop(number)
+        self.texts.remove(number)
         self._next[number] = self._free
         self._free = number
         self.count -= 1

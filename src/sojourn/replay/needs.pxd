@@ -1,37 +1,34 @@
 cimport cython
 
-from sojourn.core.forest cimport Forest
-from sojourn.replay.nodes cimport NumberList, TimedNodes
+from sojourn.replay.nodes cimport NumberList, TimedTrees
 from sojourn.replay.texts cimport Texts
 
 
 @cython.final
-cdef class Needs(TimedNodes):
-    cdef Forest _forest
+cdef class RequirementRows:
+    cdef const int[::1] keys
+    cdef const long long[::1] id_starts
+    cdef const unsigned char[::1] id_data
+    cdef const long long[::1] tags
+    cdef const int[::1] indexes
+    cdef const long long[::1] offsets
+    cdef const long long[::1] submitted_ms
+    cdef const long long[::1] deadlines_ms
+
+
+@cython.final
+cdef class Needs(TimedTrees):
     cdef Texts _ids
     cdef long long[::1] _tags
     cdef int[::1] _indexes
     cdef long long[::1] _submitted_ms
-    cdef NumberList _gone
     cdef NumberList _improved
     cdef long long[::1] _moments_ms
     cdef NumberList _walk
     cdef NumberList _range
 
     @cython.locals(node="long long")
-    cdef int put(
-        self,
-        long long key,
-        long long offset,
-        long long tag,
-        int index,
-        long long submitted_ms,
-        long long deadline_ms,
-    ) except -1
-
-    cdef int name(
-        self, long long node, const unsigned char[::1] data, long long start, long long end
-    ) except -1
+    cdef int put(self, RequirementRows rows, long long n) except -1
 
     @cython.locals(n="long long", node="long long", moment_ms="long long")
     cdef int improve(
@@ -44,18 +41,8 @@ cdef class Needs(TimedNodes):
     @cython.locals(key="long long")
     cdef int expire(self, long long node) except -1
 
-    @cython.locals(n="long long", node="long long")
-    cdef int _put_all(
-        self,
-        const long long[::1] id_starts,
-        const unsigned char[::1] id_data,
-        const long long[::1] tags,
-        const int[::1] indexes,
-        const int[::1] keys,
-        const long long[::1] offsets,
-        const long long[::1] submitted_ms,
-        const long long[::1] deadlines_ms,
-    ) except -1
+    @cython.locals(n="long long")
+    cdef int _put_all(self, RequirementRows rows) except -1
 
     cdef int _free(self, long long node) except -1
 

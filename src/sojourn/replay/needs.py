@@ -19,24 +19,44 @@ from sojourn.replay import schemas
 from sojourn.replay.arrays import grown, integers, slab, text_parts
 
 if cython.compiled:
-    from cython.cimports.sojourn.core.forest import Forest
-    from cython.cimports.sojourn.replay.nodes import NumberList, TimedNodes
+    from cython.cimports.sojourn.replay.nodes import NumberList, TimedTrees
     from cython.cimports.sojourn.replay.texts import Texts
 else:
-    from sojourn.core.forest import Forest
-    from sojourn.replay.nodes import NumberList, TimedNodes
+    from sojourn.replay.nodes import NumberList, TimedTrees
     from sojourn.replay.texts import Texts
 
 if TYPE_CHECKING:
     from sojourn.replay.name_table import NameTable
 
 
-class Needs(TimedNodes):
+class RequirementRows:
+    """The columns of a batch of requirements, as arrays; keys as numbers."""
+
+    __slots__ = (
+        "deadlines_ms",
+        "id_data",
+        "id_starts",
+        "indexes",
+        "keys",
+        "offsets",
+        "submitted_ms",
+        "tags",
+    )
+
+    def __init__(self, batch: pa.RecordBatch, keys: Any) -> None:
+        self.keys = keys
+        self.id_starts, self.id_data = text_parts(batch.column("id"))
+        self.tags = integers(batch.column("tag"))
+        self.indexes = integers(batch.column("index"), "i")
+        self.offsets = integers(batch.column("offset"))
+        self.submitted_ms = integers(batch.column("submitted_ms"))
+        self.deadlines_ms = integers(batch.column("deadline_ms"))
+
+
+class Needs(TimedTrees):
     """Requirements by key, a tree each. Rows of a batch are put in first, then alarms are set."""
 
     __slots__ = (
-        "_forest",
-        "_gone",
         "_ids",
         "_improved",
         "_indexes",
@@ -49,13 +69,11 @@ class Needs(TimedNodes):
 
     def __init__(self) -> None:
         super().__init__()
-        self._forest = Forest()  # by offset
         self._ids = Texts()
         self._tags = slab(1, "q")
         self._indexes = slab(1, "i")
         self._submitted_ms = slab(1, "q")
         # Of this batch.
-        self._gone = NumberList()
         self._improved = NumberList()
         self._moments_ms = slab(16, "q")  # of those improved
         # Of a walk through a tree.
@@ -67,36 +85,29 @@ class Needs(TimedNodes):
 
     @property
     def nbytes(self) -> int:
-        """How much memory they take; of a node of the forest 20 bytes, 8 of them its key."""
+        """How much memory they take."""
         facts = self._tags.nbytes + self._indexes.nbytes + self._submitted_ms.nbytes
-        facts += self._ids.nbytes + self.node_bytes + self._forest.key_slab.nbytes * 5 // 2
-        lists = self._gone.nbytes + self._improved.nbytes + self._moments_ms.nbytes
-        return int(facts + lists + self._walk.nbytes + self._range.nbytes)
+        lists = self._improved.nbytes + self._moments_ms.nbytes
+        lists += self._walk.nbytes + self._range.nbytes
+        return int(super().nbytes + facts + self._ids.nbytes + lists)
 
-    def reserve(self, more: int) -> None:
-        """Make room for so many more requirements."""
-        room = self.reserve_nodes(more)
+    def reserve(self, more: int) -> int:
+        """Make room for so many more; return how long the owner's slabs have to be."""
+        room = super().reserve(more)
         if room > len(self._tags):
             self._tags = grown(self._tags, room, "q")
             self._indexes = grown(self._indexes, room, "i")
             self._submitted_ms = grown(self._submitted_ms, room, "q")
             self._ids.reserve(room)
-            self._forest.reserve(room - 1)
+        return room
 
-    def put(
-        self, key: int, offset: int, tag: int, index: int, submitted_ms: int, deadline_ms: int
-    ) -> int:
-        """Put a requirement in; return its node, for `name`."""
-        node = self._add(key, deadline_ms)
-        self._tags[node] = tag
-        self._indexes[node] = index
-        self._submitted_ms[node] = submitted_ms
-        self._firsts[key] = self._forest.insert(self._firsts[key], node, offset)
-        return node
-
-    def name(self, node: int, data: Any, start: int, end: int) -> None:
-        """Say whose requirement it is."""
-        self._ids.put(node, data, start, end)
+    def put(self, rows: RequirementRows, n: int) -> None:
+        """Put in the requirement of row `n`; there is room."""
+        node = self._insert(rows.keys[n], rows.offsets[n], rows.deadlines_ms[n])
+        self._tags[node] = rows.tags[n]
+        self._indexes[node] = rows.indexes[n]
+        self._submitted_ms[node] = rows.submitted_ms[n]
+        self._ids.put(node, rows.id_data, rows.id_starts[n], rows.id_starts[n + 1])
 
     def improve(self, key: int, bounded: bool, bound: int, offset: int, at_ms: int) -> None:
         """Requirements with bound < offset ≤ the signal's hold from the signal on: note them.
@@ -113,12 +124,12 @@ class Needs(TimedNodes):
                 self._moments_ms[self._improved.count] = moment_ms
                 self._improved.add(node)
 
-    def improved(self, names: NameTable) -> pa.RecordBatch | None:
+    def take_improved(self, names: NameTable) -> pa.RecordBatch | None:
         """Return the candidates of those noted, None if there are none; note them no longer."""
         count = self._improved.count
         if not count:
             return None
-        nodes = np.asarray(self._improved.taken())
+        nodes = np.asarray(self._improved.take_all())
         columns = [
             self._ids.column(integers(nodes, "i"), pa.string()),
             pa.array(np.asarray(self._tags)[nodes]),
@@ -128,7 +139,7 @@ class Needs(TimedNodes):
         ]
         return pa.record_batch(columns, schema=schemas.CANDIDATES)
 
-    def forget_improved(self) -> None:
+    def clear_improved(self) -> None:
         """Note none of those noted any longer."""
         self._improved.count = 0
 
@@ -143,19 +154,18 @@ class Needs(TimedNodes):
 
     def expire(self, node: int) -> int:
         """Remove a requirement whose deadline is past; return its key."""
-        key = self._keys[node]
-        self._firsts[key] = self._forest.remove(self._firsts[key], node)
+        key = self._remove(node)
         self._free(node)
-        return key  # type: ignore[no-any-return]
+        return key
 
     def set_alarms(self, start_ms: int | None) -> None:
         """Set the alarms of what is new, and take back those of what was removed."""
         self._set_alarms(*self._take_fresh(), start_ms)
-        self._alarms.clear_many(self._gone.taken())
+        self._alarms.clear_many(self._gone.take_all())
 
     def due(self, now_ms: int) -> Any:
         """Return the requirements whose deadline has come; their alarms are off."""
-        self._alarms.clear_many(self._gone.taken())
+        self._alarms.clear_many(self._gone.take_all())
         return self._alarms.due(now_ms)
 
     def rows(self, place_of_key: Any) -> pa.RecordBatch:
@@ -167,7 +177,7 @@ class Needs(TimedNodes):
                 pa.array(np.asarray(self._tags)[nodes]),
                 pa.array(np.asarray(self._indexes)[nodes]),
                 pa.array(place_of_key[np.asarray(self._keys)[nodes]]),
-                pa.array(np.asarray(self._forest.key_slab)[nodes]),
+                self._offsets_column(nodes),
                 pa.array(np.asarray(self._submitted_ms)[nodes]),
                 self._times_column(nodes),
             ],
@@ -177,37 +187,14 @@ class Needs(TimedNodes):
     def fill(self, rows: pa.RecordBatch) -> None:
         """Put in what was in a snapshot; alarms are set as of a batch."""
         self.reserve(len(rows))
-        id_starts, id_data = text_parts(rows.column("id"))
-        self._put_all(
-            id_starts,
-            id_data,
-            integers(rows.column("tag")),
-            integers(rows.column("index"), "i"),
-            integers(rows.column("key"), "i"),
-            integers(rows.column("offset")),
-            integers(rows.column("submitted_ms")),
-            integers(rows.column("deadline_ms")),
-        )
+        self._put_all(RequirementRows(rows, integers(rows.column("key"), "i")))
 
-    def _put_all(
-        self,
-        id_starts: Any,
-        id_data: Any,
-        tags: Any,
-        indexes: Any,
-        keys: Any,
-        offsets: Any,
-        submitted_ms: Any,
-        deadlines_ms: Any,
-    ) -> None:
-        for n in range(len(keys)):
-            node = self.put(
-                keys[n], offsets[n], tags[n], indexes[n], submitted_ms[n], deadlines_ms[n]
-            )
-            self._ids.put(node, id_data, id_starts[n], id_starts[n + 1])
+    def _put_all(self, rows: RequirementRows) -> None:
+        for n in range(len(rows.keys)):
+            self.put(rows, n)
 
     def _free(self, node: int) -> None:
-        self._ids.drop(node)
+        self._ids.remove(node)
         self._nodes.free(node)
 
     def _find_range(self, root: int, bounded: bool, bound: int, limited: bool, limit: int) -> None:

@@ -1,5 +1,6 @@
 cimport cython
 
+from sojourn.core.forest cimport Forest
 from sojourn.replay.alarms cimport Alarms
 
 cdef int _IN_USE
@@ -34,6 +35,17 @@ cdef class TimedNodes:
 
     cdef bint has(self, long long key) noexcept
     cdef long long at_ms(self, long long node) noexcept
+
+
+cdef class TimedTrees(TimedNodes):
+    cdef Forest _forest
+    cdef NumberList _gone
+
+    @cython.locals(node="long long")
+    cdef long long _insert(self, long long key, long long offset, long long at_ms) except -1
+
+    @cython.locals(key="long long")
+    cdef long long _remove(self, long long node) noexcept
 
 
 @cython.final

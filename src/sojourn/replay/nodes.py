@@ -19,8 +19,10 @@ import pyarrow as pa
 from sojourn.replay.arrays import grown, integers, slab
 
 if cython.compiled:
+    from cython.cimports.sojourn.core.forest import Forest
     from cython.cimports.sojourn.replay.alarms import Alarms
 else:
+    from sojourn.core.forest import Forest
     from sojourn.replay.alarms import Alarms
 
 _IN_USE = -1
@@ -99,8 +101,8 @@ class TimedNodes:
         self._fresh = NumberList()  # of this batch
 
     @property
-    def node_bytes(self) -> int:
-        """How much memory it takes, without what else is known of the things."""
+    def nbytes(self) -> int:
+        """How much memory they take."""
         slabs = self._firsts.nbytes + self._keys.nbytes + self._nodes.nbytes
         return int(slabs + self._alarms.nbytes + self._fresh.nbytes)
 
@@ -109,7 +111,7 @@ class TimedNodes:
         if count > len(self._firsts):
             self._firsts = grown(self._firsts, count, "i")
 
-    def reserve_nodes(self, more: int) -> int:
+    def reserve(self, more: int) -> int:
         """Make room for so many more; return how long the owner's slabs have to be."""
         room = self._nodes.reserve(more)
         if room > len(self._keys):
@@ -139,7 +141,7 @@ class TimedNodes:
 
     def _take_fresh(self) -> tuple[Any, Any]:
         """Return those of this batch that are still there, and their times; the batch is over."""
-        nodes = self._nodes.used(self._fresh.taken())
+        nodes = self._nodes.used(self._fresh.take_all())
         return nodes, np.asarray(self._alarms.times_ms)[nodes]
 
     def _set_alarms(self, nodes: Any, times_ms: Any, start_ms: int | None) -> None:
@@ -147,6 +149,44 @@ class TimedNodes:
 
     def _times_column(self, nodes: Any) -> pa.Array:
         return pa.array(np.asarray(self._alarms.times_ms)[nodes])
+
+
+class TimedTrees(TimedNodes):
+    """The same with an offset each: those of one key are a tree ordered by offset."""
+
+    __slots__ = ("_forest", "_gone")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._forest = Forest()
+        self._gone = NumberList()  # of this batch
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory they take; of a node of the forest 20 bytes, 8 of them its key."""
+        forest = self._forest.key_slab.nbytes * 5 // 2
+        return int(super().nbytes + forest + self._gone.nbytes)
+
+    def reserve(self, more: int) -> int:
+        """Make room for so many more; return how long the owner's slabs have to be."""
+        room = super().reserve(more)
+        self._forest.reserve(room - 1)
+        return room
+
+    def _insert(self, key: int, offset: int, at_ms: int) -> int:
+        """Return the node of a new one; there is room."""
+        node = self._add(key, at_ms)
+        self._firsts[key] = self._forest.insert(self._firsts[key], node, offset)
+        return node
+
+    def _remove(self, node: int) -> int:
+        """Take the node out of its tree; return its key."""
+        key = self._keys[node]
+        self._firsts[key] = self._forest.remove(self._firsts[key], node)
+        return key  # type: ignore[no-any-return]
+
+    def _offsets_column(self, nodes: Any) -> pa.Array:
+        return pa.array(np.asarray(self._forest.key_slab)[nodes])
 
 
 class NumberList:
@@ -176,7 +216,7 @@ class NumberList:
         """Return the numbers, as they lie in memory."""
         return self._numbers[: self.count]
 
-    def taken(self) -> Any:
+    def take_all(self) -> Any:
         """Return the numbers; the list is empty afterwards, and goes on in the same memory."""
         numbers = self.numbers()
         self.count = 0

@@ -1,7 +1,7 @@
 cimport cython
 
 from sojourn.replay.name_table cimport NameTable
-from sojourn.replay.needs cimport Needs
+from sojourn.replay.needs cimport Needs, RequirementRows
 from sojourn.replay.signals_ahead cimport SignalsAhead
 
 
@@ -43,21 +43,9 @@ cdef class Progress:
         covering="long long",
         at_ms="long long",
         moment_ms="long long",
-        node="long long",
+        deadline_ms="long long",
     )
-    cdef int _need(
-        self,
-        const long long[::1] id_starts,
-        const unsigned char[::1] id_data,
-        const long long[::1] tags,
-        const int[::1] indexes,
-        const int[::1] keys,
-        const long long[::1] offsets,
-        const long long[::1] submitted_ms,
-        const long long[::1] deadlines_ms,
-        bint has_now,
-        long long now_ms,
-    ) except -1
+    cdef int _need(self, RequirementRows rows, bint has_now, long long now_ms) except -1
 
     cdef void _note_moment(self, long long row, long long moment_ms) noexcept
 

@@ -40,15 +40,15 @@ import pyarrow as pa
 
 from sojourn.errors import OutOfRange
 from sojourn.replay import journal, schemas
-from sojourn.replay.arrays import grown, in_order, integers, slab, text_parts
+from sojourn.replay.arrays import grown, in_order, integers, slab
 
 if cython.compiled:
     from cython.cimports.sojourn.replay.name_table import NameTable
-    from cython.cimports.sojourn.replay.needs import Needs
+    from cython.cimports.sojourn.replay.needs import Needs, RequirementRows
     from cython.cimports.sojourn.replay.signals_ahead import SignalsAhead
 else:
     from sojourn.replay.name_table import NameTable
-    from sojourn.replay.needs import Needs
+    from sojourn.replay.needs import Needs, RequirementRows
     from sojourn.replay.signals_ahead import SignalsAhead
 
 _ENTRY = "Pent"
@@ -229,7 +229,7 @@ class Progress:
         self, requirements: pa.RecordBatch | None, signals: pa.RecordBatch | None, now_ms: Any
     ) -> None:
         self._row_count = 0
-        self._needs.forget_improved()
+        self._needs.clear_improved()
         if signals is not None and len(signals):
             keys = self._names.look_up(signals.column("key"))
             at_ms = integers(signals.column("at_ms"))
@@ -243,24 +243,12 @@ class Progress:
             if len(self._row_numbers) < len(requirements):
                 self._row_numbers = slab(len(requirements), "i")
                 self._row_moments = slab(len(requirements), "q")
-            id_starts, id_data = text_parts(requirements.column("id"))
-            self._need(
-                id_starts,
-                id_data,
-                integers(requirements.column("tag")),
-                integers(requirements.column("index"), "i"),
-                keys,
-                integers(requirements.column("offset")),
-                integers(requirements.column("submitted_ms")),
-                integers(requirements.column("deadline_ms")),
-                now_ms is not None,
-                now_ms or 0,
-            )
+            self._need(RequirementRows(requirements, keys), now_ms is not None, now_ms or 0)
             self._release_keys(keys)
 
     def _candidates(self, requirements: pa.RecordBatch | None) -> pa.RecordBatch:
         """Return the candidates: of requirements that waited, and of those just arrived."""
-        improved = self._needs.improved(self._names)
+        improved = self._needs.take_improved(self._names)
         parts = [] if improved is None else [improved]
         if self._row_count and requirements is not None:
             rows = requirements.select(schemas.CANDIDATES.names[:4])
@@ -351,30 +339,19 @@ class Progress:
             later = self._ahead.earliest_from(key, at_ms)
             if later == 0 or self._ahead.offset(later) > offset:
                 break
-            self._ahead.remove(key, later)
+            self._ahead.remove(later)
         self._ahead.put(key, offset, at_ms)
         if self._needs.has(key):
             self._needs.improve(key, bounded, bound, offset, at_ms)
         return True
 
-    def _need(
-        self,
-        id_starts: Any,
-        id_data: Any,
-        tags: Any,
-        indexes: Any,
-        keys: Any,
-        offsets: Any,
-        submitted_ms: Any,
-        deadlines_ms: Any,
-        has_now: bool,
-        now_ms: int,
-    ) -> None:
+    def _need(self, rows: RequirementRows, has_now: bool, now_ms: int) -> None:
         """Take requirements in; the letters are those at the head of the file."""
-        for n in range(len(keys)):
-            key = keys[n]
-            offset = offsets[n]
-            start_ms = submitted_ms[n]
+        for n in range(len(rows.keys)):
+            key = rows.keys[n]
+            offset = rows.offsets[n]
+            start_ms = rows.submitted_ms[n]
+            deadline_ms = rows.deadlines_ms[n]
             self._note_busy(key, start_ms)
             if self._has_reached[key] and self._reached[key] >= offset:  # A
                 self._note_moment(n, start_ms)
@@ -383,14 +360,13 @@ class Progress:
             if covering:  # B
                 at_ms = self._ahead.at_ms(covering)
                 moment_ms = at_ms if at_ms > start_ms else start_ms
-                if moment_ms <= deadlines_ms[n]:
+                if moment_ms <= deadline_ms:
                     self._note_moment(n, moment_ms)
                 if at_ms <= start_ms or (has_now and at_ms <= now_ms):
                     continue  # final
-            if has_now and deadlines_ms[n] <= now_ms:
+            if has_now and deadline_ms <= now_ms:
                 continue
-            node = self._needs.put(key, offset, tags[n], indexes[n], start_ms, deadlines_ms[n])
-            self._needs.name(node, id_data, id_starts[n], id_starts[n + 1])
+            self._needs.put(rows, n)
 
     def _note_moment(self, row: int, moment_ms: int) -> None:
         self._row_numbers[self._row_count] = row

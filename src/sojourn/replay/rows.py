@@ -26,7 +26,6 @@ from sojourn.replay import inputs, requirements, schemas, times
 from sojourn.replay.arrays import Integers, Mask, repeated, starts_of, within
 from sojourn.replay.codes import Codes
 from sojourn.replay.endings import Endings, end_all
-from sojourn.replay.hashing import hashes
 from sojourn.replay.inputs import CANCELS as CANCELS
 from sojourn.replay.inputs import OPERATIONS as OPERATIONS
 from sojourn.replay.inputs import SIGNALS as SIGNALS
@@ -41,6 +40,7 @@ from sojourn.replay.rejected import CORRUPT_REASON as CORRUPT_REASON
 from sojourn.replay.rejected import Verdict
 from sojourn.replay.rejected import reject as reject
 from sojourn.replay.schemas import REJECTED as REJECTED
+from sojourn.replay.string_hashes import hashes
 from sojourn.replay.times import LEAST as LEAST
 from sojourn.replay.times import MOST as MOST
 from sojourn.replay.times import Numbers

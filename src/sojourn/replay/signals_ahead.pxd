@@ -1,17 +1,12 @@
 cimport cython
 
-from sojourn.core.forest cimport Forest
-from sojourn.replay.nodes cimport NumberList, TimedNodes
+from sojourn.replay.nodes cimport TimedTrees
 
 
 @cython.final
-cdef class SignalsAhead(TimedNodes):
-    cdef Forest _forest
-    cdef NumberList _gone
-
+cdef class SignalsAhead(TimedTrees):
     cdef long long offset(self, long long node) noexcept
 
-    @cython.locals(node="long long")
     cdef int put(self, long long key, long long offset, long long at_ms) except -1
 
     @cython.locals(latest="long long", here="long long")
@@ -23,7 +18,7 @@ cdef class SignalsAhead(TimedNodes):
     @cython.locals(covering="long long", here="long long")
     cdef long long covering(self, long long key, long long offset) noexcept
 
-    cdef int remove(self, long long key, long long node) except -1
+    cdef int remove(self, long long node) except -1
     cdef int remove_all(self, long long key) except -1
 
     @cython.locals(key="long long")

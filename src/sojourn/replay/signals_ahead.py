@@ -19,39 +19,21 @@ from sojourn.replay import schemas
 from sojourn.replay.arrays import integers
 
 if cython.compiled:
-    from cython.cimports.sojourn.core.forest import Forest
-    from cython.cimports.sojourn.replay.nodes import NumberList, TimedNodes
+    from cython.cimports.sojourn.replay.nodes import TimedTrees
 else:
-    from sojourn.core.forest import Forest
-    from sojourn.replay.nodes import NumberList, TimedNodes
+    from sojourn.replay.nodes import TimedTrees
 
 
-class SignalsAhead(TimedNodes):
+class SignalsAhead(TimedTrees):
     """Signals by key, a tree each. Rows of a batch are put in first, then their alarms are set."""
 
-    __slots__ = ("_forest", "_gone")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._forest = Forest()  # by offset
-        self._gone = NumberList()  # of this batch
-
-    @property
-    def nbytes(self) -> int:
-        """How much memory they take; of a node of the forest 20 bytes, 8 of them its key."""
-        forest = self._forest.key_slab.nbytes * 5 // 2
-        return int(self.node_bytes + forest + self._gone.nbytes)
-
-    def reserve(self, more: int) -> None:
-        """Make room for so many more signals."""
-        self._forest.reserve(self.reserve_nodes(more) - 1)
+    __slots__ = ()
 
     def offset(self, node: int) -> int:
         return self._forest.keys[node]
 
     def put(self, key: int, offset: int, at_ms: int) -> None:
-        node = self._add(key, at_ms)
-        self._firsts[key] = self._forest.insert(self._firsts[key], node, offset)
+        self._insert(key, offset, at_ms)
 
     def latest_until(self, key: int, at_ms: int) -> int:
         """Return the last signal of the key at or before this time; 0 if there is none."""
@@ -89,30 +71,29 @@ class SignalsAhead(TimedNodes):
                 here = self._forest.links[2 * here + 1]
         return covering
 
-    def remove(self, key: int, node: int) -> None:
+    def remove(self, node: int) -> None:
         """Remove a signal that is no news; it is freed with the others of the batch.
 
         So no node is new twice in a batch.
         """
-        self._firsts[key] = self._forest.remove(self._firsts[key], node)
+        self._remove(node)
         self._keys[node] = -1
         self._gone.add(node)
 
     def remove_all(self, key: int) -> None:
         """Remove the signals of a key."""
         while self._firsts[key]:
-            self.remove(key, self._firsts[key])
+            self.remove(self._firsts[key])
 
     def pass_by(self, node: int) -> int:
         """Remove a signal whose time has come; return its key."""
-        key = self._keys[node]
-        self._firsts[key] = self._forest.remove(self._firsts[key], node)
+        key = self._remove(node)
         self._nodes.free(node)
-        return key  # type: ignore[no-any-return]
+        return key
 
     def set_alarms(self, now_ms: int | None, start_ms: int | None) -> Any:
         """Set the alarms of what is new; return those of the new whose time has come already."""
-        gone = self._gone.taken()
+        gone = self._gone.take_all()
         self._alarms.clear_many(gone)
         self._free_all(gone)
         fresh, at_ms = self._take_fresh()
@@ -128,7 +109,7 @@ class SignalsAhead(TimedNodes):
         return pa.record_batch(
             [
                 pa.array(place_of_key[np.asarray(self._keys)[nodes]]),
-                pa.array(np.asarray(self._forest.key_slab)[nodes]),
+                self._offsets_column(nodes),
                 self._times_column(nodes),
             ],
             schema=schemas.HELD_SIGNALS,

@@ -19,7 +19,7 @@ cdef class Texts:
         self, long long place, const unsigned char[::1] data, long long start, long long end
     ) except -1
 
-    cdef int drop(self, long long place) except -1
+    cdef int remove(self, long long place) except -1
     cdef bint holds(self, long long place) noexcept
 
     @cython.locals(a="long long", b="long long")

@@ -1,6 +1,6 @@
 """Texts: very many short byte strings, each in a numbered place.
 
-The bytes of all lie end to end in one arena. What was dropped leaves a gap; once the gaps are more
+The bytes of all lie end to end in one arena. What was removed leaves a gap; once the gaps are more
 than what is left, the arena is packed anew instead of growing.
 """
 
@@ -68,7 +68,7 @@ class Texts:
         self._used += size
         self._live += size
 
-    def drop(self, place: int) -> None:
+    def remove(self, place: int) -> None:
         """Let the place hold nothing."""
         if self._sizes[place] >= 0:
             self._live -= self._sizes[place]

@@ -284,10 +284,10 @@ class Waiting:
         return journal.joined(parts, schemas.SUBMISSIONS)
 
     def _free_replaced(self) -> None:
-        replaced = self._replaced.taken()
+        replaced = self._replaced.take_all()
         self._ends.clear_many(replaced)
         self._free_operations(replaced)
-        self._refused.taken()
+        self._refused.take_all()
 
     def _take_news(
         self, candidates: pa.RecordBatch | None, cancels: pa.RecordBatch | None, now_ms: Any
@@ -315,7 +315,7 @@ class Waiting:
         """Move time, if it is to move; return the operations that have ended."""
         start_ms = self.now_ms if now_ms is None else now_ms
         self._ahead.set_alarms(start_ms)
-        touched = self._touched_nodes.taken()
+        touched = self._touched_nodes.take_all()
         ended, moved, ends_ms = NumberList(), NumberList(), slab(len(touched), "q")
         self._plan(touched, ended, moved, ends_ms, now_ms is not None, now_ms or 0)
         self._ends.clear_many(ended.numbers())
@@ -619,7 +619,7 @@ class Waiting:
     def _free_operation(self, node: int) -> None:
         if self._firsts[node]:
             self._cells.free(self._firsts[node], self._counts[node])
-        self._payloads.drop(node)
+        self._payloads.remove(node)
         self._touched[node] = 0
         self._nodes.free(node)
 

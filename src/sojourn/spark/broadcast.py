@@ -36,9 +36,9 @@ from pyspark.sql import functions as sf
 from sojourn.errors import SojournError
 from sojourn.replay import rows
 from sojourn.replay.arrays import repeated
-from sojourn.replay.hashing import hashes
 from sojourn.replay.local import Index, steps_of, without_duplicates
 from sojourn.replay.steps import Steps
+from sojourn.replay.string_hashes import hashes
 from sojourn.spark import parcels
 from sojourn.spark.answers import REJECTED
 from sojourn.spark.beside import Beside, planned

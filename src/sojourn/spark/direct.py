@@ -26,7 +26,7 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sojourn.replay import rows
-from sojourn.replay.hashing import hashes
+from sojourn.replay.string_hashes import hashes
 from sojourn.spark import answers, broadcast, strategies
 from sojourn.spark.answers import Answers
 from sojourn.spark.ddl import ddl

@@ -26,8 +26,8 @@ import pyarrow as pa
 
 from sojourn.replay import rows, schemas
 from sojourn.replay.arrays import Integers
-from sojourn.replay.hashing import Hashes, hashes
 from sojourn.replay.rows import CleanEvents
+from sojourn.replay.string_hashes import Hashes, hashes
 from sojourn.spark import references
 from sojourn.spark.ddl import ddl
 

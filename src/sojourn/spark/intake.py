@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from sojourn.replay import rows
 from sojourn.replay.arrays import Integers
-from sojourn.replay.hashing import Hashes, hashes, shard_of
+from sojourn.replay.string_hashes import Hashes, hashes, shard_of
 from sojourn.spark import parcels, references
 from sojourn.spark.ddl import ddl
 from sojourn.spark.labels import labels

@@ -25,8 +25,8 @@ import pyarrow as pa
 from sojourn.errors import SojournError
 from sojourn.replay.arrays import Integers, text_column, within
 from sojourn.replay.codes import Codes
-from sojourn.replay.hashing import Hashes, hashes, mixed
 from sojourn.replay.rows import CleanOperations
+from sojourn.replay.string_hashes import Hashes, hashes, mixed
 
 Checks = npt.NDArray[np.uint32]
 

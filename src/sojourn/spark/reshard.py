@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sojourn.replay import journal, progress, waiting
-from sojourn.replay.hashing import hashes, shard_of
 from sojourn.replay.progress import Progress
+from sojourn.replay.string_hashes import hashes, shard_of
 from sojourn.replay.waiting import Waiting
 
 Numbers = npt.NDArray[np.int64]

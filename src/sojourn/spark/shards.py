@@ -24,8 +24,8 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from sojourn.replay import rows, schemas
-from sojourn.replay.hashing import hashes, shard_of
 from sojourn.replay.progress import Progress
+from sojourn.replay.string_hashes import hashes, shard_of
 from sojourn.replay.waiting import Waiting
 from sojourn.spark import parcels
 from sojourn.spark.ddl import ddl

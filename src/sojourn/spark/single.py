@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sojourn.replay import rows
-from sojourn.replay.hashing import hashes
 from sojourn.replay.local import Index, without_duplicates
+from sojourn.replay.string_hashes import hashes
 from sojourn.spark import broadcast, parcels
 from sojourn.spark.broadcast import Limits, Lookup
 from sojourn.spark.frames import Tables

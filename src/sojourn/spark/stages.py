@@ -25,9 +25,9 @@ import pyarrow as pa
 from sojourn.errors import SojournError
 from sojourn.replay import rows, schemas
 from sojourn.replay.arrays import Integers, Mask, one_piece, within
-from sojourn.replay.hashing import Hashes, hashes
 from sojourn.replay.local import without_duplicates
 from sojourn.replay.steps import Steps
+from sojourn.replay.string_hashes import Hashes, hashes
 from sojourn.spark import parcels, references
 from sojourn.spark.answers import Answers
 from sojourn.spark.hot_keys import HotKeys

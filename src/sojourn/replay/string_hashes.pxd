@@ -14,7 +14,7 @@ cdef unsigned long long hash_one(
 cdef int _hash(
     const long long[::1] starts,
     const unsigned char[::1] data,
-    unsigned long long[::1] found,
+    unsigned long long[::1] numbers,
     unsigned long long seed,
     long long begin,
     long long end,

@@ -1,5 +1,5 @@
 # cython: cdivision=True
-"""Hashing: a 64-bit number for each string of a column, the same on every machine, for ever.
+"""String hashes: a 64-bit number for each string of a column, the same on every machine, for ever.
 
 Which shard a key or an id belongs to is written into checkpoints, so the function must not change.
 
@@ -53,9 +53,11 @@ def hashes_of(
     """Return the hashes of strings given as where each starts, and the bytes of all."""
     if not _IN_LOOPS:
         return _with_numpy(np.asarray(starts), np.asarray(data), count, seed)
-    found = np.empty(count, dtype=np.uint64)
-    in_parts(lambda begin, end: _hash(starts, data, view(found), seed, begin, end), count, threads)
-    return found
+    numbers = np.empty(count, dtype=np.uint64)
+    in_parts(
+        lambda begin, end: _hash(starts, data, view(numbers), seed, begin, end), count, threads
+    )
+    return numbers
 
 
 def mixed(numbers: Hashes, others: Any = None) -> Hashes:
@@ -77,9 +79,9 @@ def mixed(numbers: Hashes, others: Any = None) -> Hashes:
     return spread
 
 
-def shard_of(found: Hashes, shards: int) -> npt.NDArray[np.int64]:
+def shard_of(hashes: Hashes, shards: int) -> npt.NDArray[np.int64]:
     """Return which of so many shards each hash belongs to."""
-    return (found % np.uint64(shards)).astype(np.int64)
+    return (hashes % np.uint64(shards)).astype(np.int64)
 
 
 def hash_one(data: Any, start: int, length: int, seed: int) -> int:
@@ -105,21 +107,21 @@ def _with_numpy(bounds: Any, data: Any, count: int, seed: int) -> Hashes:
     words = np.ndarray(shape=(len(padded) - 7,), dtype="<u8", buffer=padded, strides=(1,))
     starts = bounds[:count] - first
     lengths = np.diff(bounds)
-    found = mixed(lengths.astype(np.uint64) + np.uint64(seed))
-    found = mixed(found, words[starts] & _KEEP[np.clip(lengths, 0, 8)])
+    numbers = mixed(lengths.astype(np.uint64) + np.uint64(seed))
+    numbers = mixed(numbers, words[starts] & _KEEP[np.clip(lengths, 0, 8)])
     for done in range(8, int(lengths.max()), 8):
         some = np.flatnonzero(lengths > done)
         word = words[starts[some] + done] & _KEEP[np.minimum(lengths[some] - done, 8)]
-        found[some] = mixed(found[some], word)
-    return found
+        numbers[some] = mixed(numbers[some], word)
+    return numbers
 
 
 def _hash(
-    starts: memoryview, data: memoryview, found: memoryview, seed: int, begin: int, end: int
+    starts: memoryview, data: memoryview, numbers: memoryview, seed: int, begin: int, end: int
 ) -> None:
     with cython.nogil:
         for n in range(begin, end):
-            found[n] = hash_one(data, starts[n], starts[n + 1] - starts[n], seed)
+            numbers[n] = hash_one(data, starts[n], starts[n + 1] - starts[n], seed)
 
 
 def _mix_all(numbers: memoryview) -> None:
