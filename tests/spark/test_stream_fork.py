@@ -13,8 +13,10 @@ import sojourn.spark as sp
 from sojourn import replay
 from sojourn.cli import main
 from sojourn.errors import SojournError
+from tests.rows import oracle
 from tests.rows.traces import random_trace
 from tests.seeds import seed
+from tests.spark import older_checkpoint
 from tests.spark.stream_traces import arrivals, write_arrivals
 from tests.test_one_answer import answer_of_tables, differs
 
@@ -85,3 +87,47 @@ def test_a_fork_goes_on_where_the_checkpoint_stands_with_other_shards(
     assert state["time_ms"] == min(s["latest_ms"] for s in state["sources"].values()) - 200
     assert main(["state", str(tmp_path / "old")]) == 0
     assert f"{state['held']['operations']:,} operations wait" in capsys.readouterr().out
+
+
+def test_a_checkpoint_from_before_labels_is_forked_and_every_operation_ends(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = older_checkpoint.unpack(tmp_path)
+    assert main(["state", str(tmp_path / "checkpoint"), "--json"]) == 0
+    state = json.loads(capsys.readouterr().out)
+    assert [shard["shard"] for shard in state["shards"]] == [0, 1, 2, 3]
+    waiting = state["held"]["operations"]
+    assert waiting > 0
+    assert any(shard["log_entries"] for shard in state["shards"])
+
+    command = ["stream", "--format", "json", "--extras", older_checkpoint.EXTRAS]
+    for name in ("operations", "signals", "cancels"):
+        command += [f"--{name}", str(tmp_path / name)]
+    command += ["--from-checkpoint", str(tmp_path / "checkpoint")]
+    command += ["--checkpoint", str(tmp_path / "new"), "--shards", "5"]
+    command += ["--out", str(tmp_path / "more"), "--out-format", "json"]
+    command += ["--delay", f"{older_checkpoint.DELAY_MS}ms", "--idle", "event"]
+    command += ["--follow", "slowest", "--available-now", "--files-per-batch", "1", "--quiet"]
+    assert main(command) == 0
+
+    expected = oracle.resolve(trace.operations, trace.signals, trace.cancels)
+    before, after = (written(tmp_path / out) for out in ("out", "more"))
+    found = oracle.Answer(before.outcomes + after.outcomes, [], before.rejected + after.rejected)
+    assert differs(trace, expected, found, tells_condition=False) is None
+    assert len(found.outcomes) == len(expected.outcomes)
+    assert len(after.outcomes) >= waiting
+
+
+def written(out: Path) -> oracle.Answer:
+    """Read what a stream wrote as JSON, where a null is not written."""
+    rows = {
+        name: [
+            json.loads(line)
+            for path in sorted((out / name).glob("batch=*/*.json"))
+            for line in path.read_text().splitlines()
+        ]
+        for name in ("outcomes", "rejected")
+    }
+    rejected = [(row["table"], row["reason"], json.loads(row["row"])) for row in rows["rejected"]]
+    may_be_null = dict.fromkeys(("by_key", "kind", "weight"))
+    return oracle.Answer([may_be_null | row for row in rows["outcomes"]], [], rejected)
