@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections import Counter
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +20,8 @@ from pyspark.errors import StreamingQueryException
 
 import sojourn.spark as sp
 from sojourn.errors import BadTable, OutOfRange, SojournError, WrongType
-from sojourn.spark import sinks
+from sojourn.spark import driver_files, sinks
+from sojourn.spark.driver_files import DriverFiles
 from sojourn.spark.folders import Folder
 
 if TYPE_CHECKING:
@@ -162,9 +166,20 @@ def test_a_quiet_source_lets_operations_expire_by_the_wall_clock(
         while not seen["expired"] and query.isActive and time.monotonic() < give_up_s:
             time.sleep(0.05)  # until the wall clock has moved: that is what is tested
         assert query.isActive, query.exception()
+        # The time of a batch is not in its code, which would have to be compiled for each.
+        assert re.findall(r"\d{16,}L", code_of(session, query)) == []
     finally:
         query.stop()
     assert [(row["id"], row["at_ms"]) for row in told(tmp_path, "outcomes")] == [("a", 1050)]
+
+
+def code_of(session: Any, query: Any) -> str:
+    """Return the code that Spark has made of the last batch."""
+    debug = session._jvm.org.apache.spark.sql.execution.debug
+    package = getattr(getattr(debug, "package$"), "MODULE$")
+    code = str(package.codegenString(query._jsq.streamingQuery().lastExecution().executedPlan()))
+    assert "Generated code" in code
+    return code
 
 
 def test_a_truncated_parquet_file_stops_the_query_with_its_name(
@@ -308,12 +323,56 @@ def test_settings_that_were_made_are_left_alone(session: SparkSession) -> None:
     assert fresh.conf.get(partitions) == str(session.sparkContext.defaultParallelism)
 
 
-def test_a_local_session_writes_checkpoints_without_a_process_for_each_file(
+def test_a_local_session_waits_neither_for_processes_nor_for_packets(
     session: SparkSession,
 ) -> None:
+    assert session.sparkContext.getConf().get(sp.session.UNIX_SOCKETS) == "true"
     name = sp.session.FILE_MANAGER
     assert session.conf.get(name) == sp.session.LOCAL_FILE_MANAGER
     assert name not in sp.session.STREAM_SETTINGS  # on HDFS Spark's own choice renames better
+
+
+COLUMNS = (
+    "t string, b binary, l long, i int, s short, y byte, f float, d double, o boolean, "
+    "m decimal(10, 2), n decimal(30, 5), day date, at timestamp, "
+    "list array<struct<key: string, offset: long>>, map map<string, date>"
+)
+
+
+@pytest.mark.parametrize("times", ["INT96", "TIMESTAMP_MICROS"])
+def test_the_driver_writes_the_same_columns_as_spark(
+    session: SparkSession, tmp_path: Path, times: str
+) -> None:
+    fresh = session.newSession()
+    fresh.conf.set("spark.sql.parquet.outputTimestampType", times)
+    at = datetime(2026, 1, 5, 12, 0, 0, 123456, tzinfo=UTC)
+    cents = [Decimal("1.25"), Decimal("-2.00001")]
+    row = ("é", b"\xff", 2**40, 1, 2, 3, 1.5, 2.5, True, *cents, at.date(), at)
+    nothing = (None,) * 15
+    rows = fresh.createDataFrame([(*row, [("k", 1)], {"a": at.date()}), nothing], COLUMNS)
+    rows.coalesce(1).write.parquet(str(tmp_path / "spark"))
+    files = DriverFiles.of(fresh, rows.schema)
+    assert files is not None
+    (tmp_path / "driver.parquet").write_bytes(files.file(rows.toArrow()))
+    [by_spark] = (tmp_path / "spark").glob("*.parquet")
+    by_driver = tmp_path / "driver.parquet"
+    theirs, ours = (pq.read_table(path) for path in (by_spark, by_driver))
+    assert ours.schema.remove_metadata() == theirs.schema.remove_metadata()
+    assert ours.to_pylist() == theirs.to_pylist()
+    read = [fresh.read.parquet(str(path)) for path in (by_spark, by_driver)]
+    assert read[0].schema == read[1].schema
+    assert read[0].collect() == read[1].collect()
+
+
+def test_what_arrow_would_write_otherwise_is_left_to_spark(session: SparkSession) -> None:
+    for column in ("timestamp_ntz", "interval day to second", "array<variant>"):
+        columns = session.createDataFrame([], f"a string, b {column}").schema
+        assert DriverFiles.of(session, columns) is None
+    plain = session.createDataFrame([], "a string").schema
+    fresh = session.newSession()
+    assert DriverFiles.of(fresh, plain) == DriverFiles("snappy", old_timestamps=True)
+    fresh.conf.set("spark.sql.parquet.compression.codec", "lz4_raw")
+    assert DriverFiles.of(fresh, plain) is None
 
 
 class CopiesThenDeletes(Folder):
@@ -345,6 +404,7 @@ def test_a_kill_while_files_are_copied_to_their_place_loses_none(
     lines(tmp_path / "signals", "0", {"key": "k", "offset": 1, "at_ms": 9000})
     lines(tmp_path / "cancels", "0")
     monkeypatch.setattr(sinks, "Folder", CopiesThenDeletes)
+    monkeypatch.setattr(driver_files, "MOST_BYTES", -1)  # Spark writes several files
     copied = []
     for copies in (2, 1, -1):  # the note of whose folder it is takes one; then parts of the batch
         monkeypatch.setattr(CopiesThenDeletes, "copies_left", copies)

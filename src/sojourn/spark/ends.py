@@ -27,18 +27,23 @@ class Ends:
     parcels: DataFrame
     columns: bytes
     operations: StructType  # as they came
+    shards: int
 
     def rows(self, batch: DataFrame) -> DataFrame:
         """Return outcomes and rejected rows of a batch of the parcels."""
         return self._unpacked(batch, (parcels.ENDED, parcels.REJECTED))
 
-    def outcomes(self, batch: DataFrame) -> DataFrame:
-        """Return the outcomes of a batch of the parcels."""
-        return self._unpacked(batch, (parcels.ENDED,))
+    def of_kind(self, kind: int, batch: DataFrame) -> DataFrame:
+        """Return the rows of one kind of a batch of the parcels."""
+        return self._unpacked(batch, (kind,))
 
-    def rejected(self, batch: DataFrame) -> DataFrame:
-        """Return the rejected rows of a batch of the parcels."""
-        return self._unpacked(batch, (parcels.REJECTED,))
+    def table(self, kind: int, bodies: list[bytes]) -> pa.Table:
+        """Return the rows of parcels of one kind that have come to the driver."""
+        unpack = Unpack(self.columns, (kind,))
+        packed = pa.record_batch(
+            {"kind": [kind] * len(bodies), "body": pa.array(bodies, pa.binary())}
+        )
+        return pa.Table.from_batches(unpack([packed]), unpack.schema)
 
     def _unpacked(self, batch: DataFrame, kinds: tuple[int, ...]) -> DataFrame:
         columns = []
@@ -65,8 +70,7 @@ class Unpack:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
-        form = PayloadFormat(pa.ipc.read_schema(pa.py_buffer(self.columns)))
-        schema = self._schema(form)
+        form, schema = self._form, self.schema
         for batch in batches:
             kinds, bodies = batch.column("kind").to_pylist(), batch.column("body").to_pylist()
             for kind, body in zip(kinds, bodies, strict=True):
@@ -76,13 +80,20 @@ class Unpack:
                     arrays = [columns.get(f.name, pa.nulls(count, f.type)) for f in schema]
                     yield pa.record_batch(arrays, schema=schema)
 
-    def _schema(self, form: PayloadFormat) -> pa.Schema:
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
         fields: list[pa.Field] = []
         if parcels.ENDED in self.kinds:
-            fields += [*schemas.STREAM_OUTCOMES, *(f for f in form.columns if f.name != "needed")]
+            carried = self._form.columns
+            fields += [*schemas.STREAM_OUTCOMES, *(f for f in carried if f.name != "needed")]
         if parcels.REJECTED in self.kinds:
             fields += schemas.REJECTED
         return pa.schema(fields)
+
+    @property
+    def _form(self) -> PayloadFormat:
+        return PayloadFormat(pa.ipc.read_schema(pa.py_buffer(self.columns)))
 
 
 def _unpacked(kind: int, batch: pa.RecordBatch, form: PayloadFormat) -> dict[str, pa.Array]:

@@ -16,8 +16,11 @@ class Folder:
     def __init__(self, spark: SparkSession, path: str) -> None:
         session: Any = spark
         self._jvm = session._jvm
+        self._make_path = self._jvm.org.apache.hadoop.fs.Path  # looked up once: it takes a while
         self._path = path.rstrip("/")
-        self._system = self._at("").getFileSystem(session._jsc.hadoopConfiguration())
+        system = self._at("").getFileSystem(session._jsc.hadoopConfiguration())
+        # Hadoop's local file system starts a chmod for each file, and writes a checksum beside it.
+        self._system = system.getRawFileSystem() if system.getScheme() == "file" else system
 
     def exists(self, place: str) -> bool:
         return bool(self._system.exists(self._at(place)))
@@ -51,12 +54,16 @@ class Folder:
     def write(self, place: str, text: str) -> None:
         """Write a file that is there whole or not at all."""
         aside = f"_staging/{place}"
-        stream = self._system.create(self._at(aside), True)
-        try:
-            stream.write(text.encode())
-        finally:
-            stream.close()
+        self.create(aside, text.encode())
         self.move(aside, place)
 
+    def create(self, place: str, content: bytes) -> None:
+        """Write a file where it stands; a kill can cut it short."""
+        stream = self._system.create(self._at(place), True)
+        try:
+            stream.write(content)
+        finally:
+            stream.close()
+
     def _at(self, place: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(f"{self._path}/{place}".rstrip("/"))
+        return self._make_path(f"{self._path}/{place}".rstrip("/"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import sys
 import warnings
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 LOCAL_FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 
 # What a stream needs; see stream.py.
 STREAM_SETTINGS = {
@@ -115,6 +117,9 @@ def _settings(master: str, driver_memory: str, shuffle_partitions: int | None) -
         # Checkpoints are on a local disk then. Spark's default starts four processes, chmod and
         # readlink, for each file that a batch writes there.
         settings[FILE_MANAGER] = LOCAL_FILE_MANAGER
+        # Over TCP a task waits 40 ms for Python: one side holds back a small packet, the other its
+        # answer to the packet before.
+        settings[UNIX_SOCKETS] = str(hasattr(socket, "AF_UNIX")).lower()
     if shuffle_partitions is None and master.startswith("local"):
         shuffle_partitions = 2 * local_cores(master)
     if shuffle_partitions is not None:

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sojourn.errors import OutOfRange, SojournError, WrongType
-from sojourn.spark import parcels
+from sojourn.spark import driver_files, parcels
+from sojourn.spark.driver_files import DriverFiles
 from sojourn.spark.ends import Ends
 from sojourn.spark.folders import Folder
 from sojourn.spark.parcels import COUNTS, HOLDINGS
@@ -168,36 +169,55 @@ def _clear_first_offsets(checkpoint: Folder) -> None:
 class _Sink:
     """Takes one batch; called by Spark in the driver."""
 
+    _most_bytes = -1  # of a parcel that is to come to the driver
+
     def __init__(self, ends: Ends, on_batch: OnBatch | None) -> None:
         self._ends = ends
         self._on_batch = on_batch
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        # Kept, since it is looked at more than once; in parcels that is cheap.
+        # Kept, since it may be looked at more than once; in parcels that is cheap.
         kept = batch.persist()
         try:
-            report = _report(kept, number)
             with quiet_pyspark():
-                self._take(kept, report)
+                told = _Told.of(kept, number, self._most_bytes)
+                self._take(kept, told)
         finally:
             kept.unpersist()
         if self._on_batch is not None:
-            self._on_batch(report)
+            self._on_batch(told.report)
 
-    def _take(self, kept: DataFrame, report: StreamBatch) -> None:
+    def _take(self, kept: DataFrame, told: _Told) -> None:
         raise NotImplementedError
 
 
-def _report(kept: DataFrame, number: int) -> StreamBatch:
-    names = (*COUNTS, *HOLDINGS)
-    sums = dict.fromkeys(names, 0)
-    time_ms = None
-    for row in kept.select("kind", *names, "time_ms").collect():
-        for name in names:
-            sums[name] += row[name]
-        if row["kind"] == parcels.HELD:
-            time_ms = row["time_ms"]
-    return StreamBatch(number=number, time_ms=time_ms, **sums)
+@dataclass(frozen=True)
+class _Told:
+    """What the driver is told of a batch: its numbers, and what it brought if that is little."""
+
+    report: StreamBatch
+    bodies: dict[int, list[bytes] | None]  # of parcels by kind; None: some are large
+
+    @classmethod
+    def of(cls, kept: DataFrame, number: int, most_bytes: int) -> _Told:
+        from pyspark.sql import functions as F
+
+        names = (*COUNTS, *HOLDINGS)
+        sums = dict.fromkeys(names, 0)
+        time_ms = None
+        bodies: dict[int, list[bytes] | None] = {parcels.ENDED: [], parcels.REJECTED: []}
+        small = F.when(F.length("body") <= most_bytes, F.col("body")).alias("body")
+        for row in kept.select("kind", *names, "time_ms", small).collect():
+            for name in names:
+                sums[name] += row[name]
+            kind, body = row["kind"], row["body"]
+            if kind == parcels.HELD:
+                time_ms = row["time_ms"]
+            elif body is None:
+                bodies[kind] = None
+            elif (known := bodies[kind]) is not None:
+                known.append(bytes(body))
+        return cls(StreamBatch(number=number, time_ms=time_ms, **sums), bodies)
 
 
 class _Folders(_Sink):
@@ -207,25 +227,48 @@ class _Folders(_Sink):
         super().__init__(ends, on_batch)
         self._path = path.rstrip("/")
         self._format = format
+        if format == "parquet":
+            self._most_bytes = driver_files.MOST_BYTES // ends.shards
+        self._is_ours = False  # not known yet
+        self._files: dict[int, DriverFiles | None] = {}  # by kind of parcel, once it is known
 
-    def _take(self, kept: DataFrame, report: StreamBatch) -> None:
+    def _take(self, kept: DataFrame, told: _Told) -> None:
         folder = Folder(kept.sparkSession, self._path)
-        self._claim(kept, folder)
-        number = report.number
+        if not self._is_ours:
+            self._claim(kept, folder)
+            self._is_ours = True
+        report, number = told.report, told.report.number
         if folder.exists(f"{_COMPLETE}/{number}"):
             return
         ended = report.completed + report.expired + report.cancelled
         if number == 0 or ended:
-            self._put(folder, f"outcomes/batch={number}", self._ends.outcomes(kept))
+            self._put(folder, "outcomes", parcels.ENDED, kept, told)
         if number == 0 or report.rejected:
-            self._put(folder, f"rejected/batch={number}", self._ends.rejected(kept))
+            self._put(folder, "rejected", parcels.REJECTED, kept, told)
         folder.write(f"{_COMPLETE}/{number}", "")
         folder.remove(f"{_COMPLETE}/{number - 1}")
 
-    def _put(self, folder: Folder, place: str, part: DataFrame) -> None:
-        folder.remove(place)  # what a kill may have left of it
-        part.write.mode("overwrite").format(self._format).save(f"{self._path}/_staging/{place}")
-        folder.move(f"_staging/{place}", place)
+    def _put(self, folder: Folder, name: str, kind: int, kept: DataFrame, told: _Told) -> None:
+        place = f"{name}/batch={told.report.number}"
+        aside = f"_staging/{place}"
+        for left in (place, aside):  # by a kill
+            folder.remove(left)
+        file = self._file(kind, kept, told.bodies[kind])
+        if file is None:
+            self._ends.of_kind(kind, kept).write.format(self._format).save(f"{self._path}/{aside}")
+        else:
+            folder.create(f"{aside}/part-00000.parquet", file)
+        folder.move(aside, place)
+
+    def _file(self, kind: int, kept: DataFrame, bodies: list[bytes] | None) -> bytes | None:
+        """Return the file that the driver makes of a batch; None if Spark has to write it."""
+        if bodies is None:
+            return None
+        if kind not in self._files:
+            columns = self._ends.of_kind(kind, kept).schema
+            self._files[kind] = DriverFiles.of(kept.sparkSession, columns)
+        files = self._files[kind]
+        return None if files is None else files.file(self._ends.table(kind, bodies))
 
     def _claim(self, batch: DataFrame, folder: Folder) -> None:
         """See that the folder is of this query: its batches are told apart by number alone."""
@@ -263,9 +306,9 @@ class _Sent(_Sink):
         self._topic = topic
         self._checkpoint = checkpoint
 
-    def _take(self, kept: DataFrame, report: StreamBatch) -> None:
-        number = report.number
-        if not any(report.counts.values()):
+    def _take(self, kept: DataFrame, told: _Told) -> None:
+        number = told.report.number
+        if not any(told.report.counts.values()):
             return
         spark = kept.sparkSession
         folder = Folder(spark, self._checkpoint)

@@ -165,14 +165,20 @@ def resolve_stream(
         ends = news.groupBy("shard").transformWithState(
             IdShards(plan), ENDS_DDL, "Append", "None", second
         )
-        return StreamResolution(Ends(_observed(ends), sealed, operations.schema))
+        return StreamResolution(Ends(_observed(ends), sealed, operations.schema, shards))
 
 
 def _with_wall(frame: DataFrame) -> DataFrame:
-    """Return the rows with the time of their batch beside them, as Spark has written it down."""
+    """Return the rows with the time of their batch beside them, as Spark has written it down.
+
+    Spark puts that time as a number into the code that it makes of a plan, and so would compile new
+    code in every batch, and warm it up again. Not so within `zip_with`, for which it has no code:
+    it interprets what is in there.
+    """
     from pyspark.sql import functions as F
 
-    return frame.withColumn(WALL, F.unix_millis(F.current_timestamp()))
+    now = F.array(F.current_timestamp())
+    return frame.withColumn(WALL, F.zip_with(now, now, lambda at, _: F.unix_millis(at))[0])
 
 
 def _observed(ends: DataFrame) -> DataFrame:
@@ -210,13 +216,13 @@ class StreamResolution:
     def outcomes(self) -> DataFrame:
         """How operations ended."""
         with quiet_pyspark():
-            return self.ends.outcomes(self.ends.parcels)
+            return self.ends.of_kind(parcels.ENDED, self.ends.parcels)
 
     @property
     def rejected(self) -> DataFrame:
         """Rows that mean nothing, came late or from the future."""
         with quiet_pyspark():
-            return self.ends.rejected(self.ends.parcels)
+            return self.ends.of_kind(parcels.REJECTED, self.ends.parcels)
 
     def write(self, path: str, checkpoint: str, **options: Any) -> StreamingQuery:
         """Start writing to folders; see `write_stream`."""
