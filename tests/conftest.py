@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -56,6 +57,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if builds.on_both_builds(item.path) and lanes.lane_of(item.nodeid) not in lanes.SHARED:
             item.add_marker(pytest.mark.both_builds)
     items.sort(key=lambda item: lanes.rank(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # what was imported stays, so the collections of all tests may pass over it
 
 
 @pytest.hookimpl(optionalhook=True)

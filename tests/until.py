@@ -12,7 +12,7 @@ _PAUSE_S_MAX = 0.02
 
 
 def until(
-    condition: Callable[[], T],
+    condition: Callable[[], T | None],
     what: str | Callable[[], str] = "the condition",
     timeout_s: float = 60,
 ) -> T:

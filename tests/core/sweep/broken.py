@@ -7,6 +7,7 @@ survive.
 from __future__ import annotations
 
 import faulthandler
+import threading
 from typing import TYPE_CHECKING
 
 from tests.core.sweep.cases import Action, Case, Seen, World
@@ -54,11 +55,10 @@ class Crashing(Torn):
 
 
 class Hanging(Torn):
-    """Goes round in a circle."""
+    """Waits for what never comes."""
 
     def _on_intrusion(self) -> None:
-        while True:
-            pass
+        threading.Event().wait()
 
 
 def all_cases() -> Iterator[Case]:
