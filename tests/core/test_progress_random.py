@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core import small_programs as small
 from tests.core.naive_progress import (
     KEYS,
     LEAST,
@@ -17,15 +18,6 @@ from tests.core.naive_progress import (
     random_program,
 )
 from tests.core.random_runs import SHARED, STEPS, UNIQUE, Step
-from tests.core.small_programs import (
-    ADVANCES,
-    NUMBERED,
-    OPERATIONS,
-    TICKS_MS,
-    TIMEOUTS_MS,
-    examples,
-    reactions,
-)
 
 # Programs raise on purpose, thousands of times; other tests look at the log.
 pytestmark = pytest.mark.usefixtures("quiet_log")
@@ -55,10 +47,11 @@ def _steps(reacting: bool) -> st.SearchStrategy[Step]:
     signals = st.tuples(st.just("signal"), pairs)
     keys = st.tuples(st.sampled_from(["cancel_key", "look"]), st.integers(0, 1))
     if reacting:
-        return st.one_of(NUMBERED, signals, keys)
-    many = st.tuples(st.just("submit_many"), st.lists(st.integers(0, OPERATIONS - 1), max_size=3))
+        return st.one_of(small.NUMBERED, signals, keys)
+    some = st.lists(st.integers(0, small.OPERATIONS - 1), max_size=3)
+    many = st.tuples(st.just("submit_many"), some)
     close: st.SearchStrategy[Step] = st.just(("close", None))
-    return st.one_of(NUMBERED, signals, keys, many, ADVANCES, close)
+    return st.one_of(small.NUMBERED, signals, keys, many, small.ADVANCES, close)
 
 
 def _offsets() -> st.SearchStrategy[int]:
@@ -69,22 +62,22 @@ def _offsets() -> st.SearchStrategy[int]:
 def _programs(draw: st.DrawFn) -> Program:
     kind = draw(st.sampled_from([SHARED, UNIQUE]))
     specs = []
-    for _ in range(OPERATIONS):
+    for _ in range(small.OPERATIONS):
         pairs = st.lists(st.tuples(st.integers(0, 1), _offsets()), min_size=1, max_size=6)
         requires = tuple(draw(pairs))
         specs.append(
             Spec(
-                timeout_ms=draw(TIMEOUTS_MS),
+                timeout_ms=draw(small.TIMEOUTS_MS),
                 requires=requires,
                 needed=draw(st.one_of(st.none(), st.integers(1, len(requires)))),
                 raises=draw(st.sampled_from(["", "", "on_complete", "on_expiration"])),
                 with_future=draw(st.booleans()),
-                reactions=reactions(draw, kind, _steps(True)),
+                reactions=small.reactions(draw, kind, _steps(True)),
             )
         )
     return Program(
         kind,
-        draw(TICKS_MS),
+        draw(small.TICKS_MS),
         draw(st.sampled_from([None, 1, 2])),
         draw(st.sampled_from([None, 0, 19])),
         draw(st.booleans()),
@@ -93,7 +86,7 @@ def _programs(draw: st.DrawFn) -> Program:
     )
 
 
-@examples(150)
+@small.examples(150)
 @given(_programs())
 def test_small_random_programs_go_as_in_the_naive_model(program: Program) -> None:
     difference = first_difference(program)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core import small_programs as small
 from tests.core.naive_purgatory import (
     KEYS,
     Program,
@@ -15,15 +16,6 @@ from tests.core.naive_purgatory import (
     random_program,
 )
 from tests.core.random_runs import SHARED, STEPS, UNIQUE, Step
-from tests.core.small_programs import (
-    ADVANCES,
-    NUMBERED,
-    OPERATIONS,
-    TICKS_MS,
-    TIMEOUTS_MS,
-    examples,
-    reactions,
-)
 
 # Programs raise on purpose, thousands of times; other tests look at the log.
 pytestmark = pytest.mark.usefixtures("quiet_log")
@@ -50,18 +42,19 @@ def _steps(reacting: bool) -> st.SearchStrategy[Step]:
     keys = st.tuples(
         st.sampled_from(["news", "signal", "quiet", "cancel_key"]), st.sampled_from(KEYS[:2])
     )
-    return st.one_of(NUMBERED, keys) if reacting else st.one_of(NUMBERED, keys, ADVANCES)
+    steps = st.one_of(small.NUMBERED, keys)
+    return steps if reacting else st.one_of(steps, small.ADVANCES)
 
 
 @st.composite
 def _programs(draw: st.DrawFn) -> Program:
     kind = draw(st.sampled_from([SHARED, UNIQUE]))
     specs = []
-    for _ in range(OPERATIONS):
+    for _ in range(small.OPERATIONS):
         keys = tuple(draw(st.lists(st.sampled_from(KEYS[:2]), min_size=1, max_size=3)))
         specs.append(
             Spec(
-                timeout_ms=draw(TIMEOUTS_MS),
+                timeout_ms=draw(small.TIMEOUTS_MS),
                 keys=keys,
                 offset=draw(st.integers(0, 3)),
                 needed=draw(st.integers(1, len(set(keys)))),
@@ -70,14 +63,14 @@ def _programs(draw: st.DrawFn) -> Program:
                     st.sampled_from(["", "", "try_complete", "on_complete", "on_expiration"])
                 ),
                 with_future=draw(st.booleans()),
-                reactions=reactions(draw, kind, _steps(True)),
+                reactions=small.reactions(draw, kind, _steps(True)),
             )
         )
     steps = draw(st.lists(_steps(False), max_size=25))
-    return Program(kind, draw(TICKS_MS), tuple(specs), tuple(steps))
+    return Program(kind, draw(small.TICKS_MS), tuple(specs), tuple(steps))
 
 
-@examples(200)
+@small.examples(200)
 @given(_programs())
 def test_small_random_programs_go_as_in_the_naive_purgatory(program: Program) -> None:
     difference = first_difference(program)

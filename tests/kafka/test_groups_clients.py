@@ -83,6 +83,13 @@ def share(*members: Member) -> None:
     until(is_shared, f"{len(members)} members to share {PARTITIONS} partitions")
 
 
+def join_waits(cluster: Cluster, join: Join, kind: type[Member]) -> Member:
+    """Start a member, and wait until its join waits."""
+    member = join(kind)
+    until(lambda: cluster.purgatories.rebalance.watched, "the join to wait")
+    return member
+
+
 def nothing_waits(cluster: Cluster) -> None:
     """Groups have left nothing behind."""
     purgatories = cluster.purgatories
@@ -263,8 +270,7 @@ def test_the_first_join_waits_for_the_delay_and_no_longer(
     cluster: Cluster, join: Join, kind: type[Member]
 ) -> None:
     rebalance = cluster.purgatories.rebalance
-    member = join(kind)
-    until(lambda: rebalance.watched, "the join to wait")
+    member = join_waits(cluster, join, kind)
     cluster.clock.advance(2_999)
     assert rebalance.watched == 1
     assert cluster.groups["g"].state is State.PREPARING_REBALANCE
@@ -289,8 +295,7 @@ def test_a_join_waits_for_a_member_until_its_time_to_rejoin_is_up(
 ) -> None:
     rebalance = cluster.purgatories.rebalance
     lost = synced(raw, rebalance_ms=200_000)
-    member = join(kind)
-    until(lambda: rebalance.watched, "the join to wait")
+    member = join_waits(cluster, join, kind)
     assert classic(cluster).awaiting_join == 1
     expired = rebalance.metrics().expired
     cluster.clock.advance(199_999)
@@ -309,8 +314,7 @@ def test_a_join_completes_when_the_last_member_rejoins(
 ) -> None:
     rebalance = cluster.purgatories.rebalance
     leader = synced(raw, rebalance_ms=1_000_000)
-    join(kind)
-    until(lambda: rebalance.watched, "the join to wait")
+    join_waits(cluster, join, kind)
     expired = rebalance.metrics().expired
     assert len(leader.join().members) == 2
     assert rebalance.metrics().expired == expired
@@ -326,8 +330,7 @@ def test_a_sync_waits_for_the_leader_until_its_time_is_up(
 ) -> None:
     rebalance = cluster.purgatories.rebalance
     leader = synced(raw, rebalance_ms=1_000_000)
-    member = join(kind)
-    until(lambda: rebalance.watched, "the join to wait")
+    member = join_waits(cluster, join, kind)
     assert len(leader.join().members) == 2
     group = classic(cluster)
     until(lambda: any(one.sync_reply for one in group.members.values()), "the sync to wait")

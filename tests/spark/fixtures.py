@@ -35,7 +35,7 @@ def need_java() -> None:
 
 @cache
 def shared_session() -> SparkSession:
-    """Two cores and little memory, for the whole run: a session takes long to start.
+    """Two cores, two tasks and little memory, for the whole run: a session takes long to start.
 
     It ends with the process.
     """
@@ -47,5 +47,6 @@ def shared_session() -> SparkSession:
         "local[2]",
         app_name="tests",
         driver_memory="1g",
+        shuffle_partitions=2,
         settings={"spark.driver.defaultJavaOptions": jvm.quick_options()},
     )

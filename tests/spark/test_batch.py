@@ -298,13 +298,15 @@ def test_of_duplicates_the_first_to_arrive_stays(
 
 
 def test_the_number_of_partitions_follows_the_size_of_the_input(spark: SparkSession) -> None:
+    spark = spark.newSession()
+    spark.conf.set("spark.sql.shuffle.partitions", 7)
     small = spark.createDataFrame(pa.table({"key": ["k"], "offset": [1], "at_ms": [1]}))
     known = known_bytes(small)
     assert known is not None
     assert known < 10_000
     assert batch.partitions_for(small, known) == 2
     assert batch.partitions_for(small, 1 << 30) == 64
-    assert batch.partitions_for(small, None) == 4  # spark.sql.shuffle.partitions
+    assert batch.partitions_for(small, None) == 7
     assert known_bytes(spark.sparkContext.parallelize([(1,)]).toDF()) is None
 
 

@@ -271,8 +271,8 @@ def test_what_cannot_be_streamed_is_said_before_it_starts(
             sp.resolve_stream(operations, signals, **wrong)
     with pytest.raises(OutOfRange, match='follow must be "slowest" or "fastest"'):
         sp.resolve_stream(operations, signals, follow="latest")
-    with pytest.warns(UserWarning, match=r"spark\.sql\.shuffle\.partitions is 4 for 2 shards"):
-        sp.resolve_stream(operations, signals, shards=2)
+    with pytest.warns(UserWarning, match=r"spark\.sql\.shuffle\.partitions is 2 for 1 shard"):
+        sp.resolve_stream(operations, signals, shards=1)
 
 
 def test_a_session_without_rocksdb_is_told_what_to_set(
