@@ -64,6 +64,6 @@ def test_the_table_of_errors_has_every_code() -> None:
     source = "\n".join(path.read_text() for path in files)
     refused = r'(?:Refusal|Objection)\(\s*\d+(?: if \w+ else \d+)?,\s*"(\w+)"'
     raised = set(re.findall(refused, source))
-    raised |= set(re.findall(r'"(\w+_timeout)"', source))
+    raised |= set(re.findall(r'"(\w+_(?:timeout|too_long))"', source))
     listed = {code for cells in rows("| code |") for code in re.findall(r"`(\w+)`", cells[0])}
     assert raised == listed

@@ -204,22 +204,22 @@ _CANCEL = _Command(RowDecoder(Cancel), _cancel, lambda rows: Request(cancels=row
 
 def check_id(id: str, limits: Limits) -> None:
     """Refuse an id that is too long."""
-    _check_size(id, "id", limits.id_bytes)
+    _check_size(id, "id", "id_too_long", limits.id_bytes)
 
 
 def check_key(key: str, limits: Limits) -> None:
     """Refuse a key that is too long."""
-    _check_size(key, "key", limits.key_bytes)
+    _check_size(key, "key", "key_too_long", limits.key_bytes)
 
 
-def _check_size(text: str, what: str, most_bytes: int) -> None:
+def _check_size(text: str, what: str, code: str, most_bytes: int) -> None:
     if 4 * len(text) <= most_bytes:  # whatever is in it
         return
     size = len(text.encode(errors="surrogatepass"))
     if size > most_bytes:
         raise Refusal(
             400,
-            f"{what}_too_long",
+            code,
             f"the {what} has {size} bytes; {most_bytes} are taken (limit {what}_bytes)",
             found=size,
             do=f"use a shorter {what}",
