@@ -22,6 +22,8 @@ _OF_ALL = {
     "memory": "Python: growth of resident memory. Nothing expires.",
     "rows": "From Parquet files; after one round to warm up.",
     "stream": "Spark on local[2]; after queries to warm up.",
+    "stream-latency": "Spark on local[2], a batch a second, delay 1 s; another process writes a "
+    "file of each table every 200 ms; the first third is to warm up.",
     "steady": "Spark on local[2].",
     "cluster": "librdkafka is the client of both, in one process with the cluster; system clock.",
     "lateness": "System clock; all timers are added ahead.",
