@@ -36,6 +36,7 @@ OTHERWISE = {
     "metadata": "the brokers are told all the same",
     "describe_log_dirs": "versions 1 and 2 have no place for it, and Kafka says nothing",
     "list_partition_reassignments": "no rows without anything in them",
+    "describe_user_scram_credentials": "no rows without a user's name",
 }
 # Beside an error these say nothing.
 UNSAID = ("message", "configs", "metadata", "_epoch", "producer_id")

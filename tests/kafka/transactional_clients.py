@@ -168,7 +168,11 @@ class Aiokafka(Transactional):
     def __init__(self, servers: str, transactional_id: str, timeout_ms: int = 60_000) -> None:
         super().__init__(servers, transactional_id, timeout_ms)
         self._loop = asyncio.new_event_loop()
-        self._run(self._start())
+        try:
+            self._run(self._start())
+        except BaseException:
+            self._loop.close()
+            raise
 
     async def _start(self) -> None:
         from aiokafka import AIOKafkaProducer
@@ -178,7 +182,11 @@ class Aiokafka(Transactional):
             transactional_id=self.transactional_id,
             transaction_timeout_ms=self.timeout_ms,
         )
-        await self._producer.start()
+        try:
+            await self._producer.start()
+        except BaseException:
+            await self._producer.stop()
+            raise
 
     def begin(self) -> None:
         self._run(self._producer.begin_transaction())

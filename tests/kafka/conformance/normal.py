@@ -8,7 +8,8 @@ ids       Random or counted up: topics, members, producers, fetch sessions, the 
 places    Host, port and directories; which broker is named as the controller, as any may be.
 times     Wall time: a number within an hour of now is "now".
 sizes     Bytes of the disk.
-order     Lists that are sets (topics, partitions, settings, members, who is in sync), by name.
+order     Lists that are sets (topics, partitions, settings, members, who is in sync, mechanisms),
+          by name.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _NAMES = (
     "mechanism",
     "feature",
 )
-_NUMBERS = ("isr_nodes", "partitions")  # sets of them, if they are numbers
+_SETS = ("isr_nodes", "partitions", "mechanisms")  # if they are numbers or texts
 _ORDERED = ("synonyms", "records", "aborted_transactions")  # whose order says something
 
 
@@ -64,7 +65,7 @@ class Normal:
             return {key: self(one, key) for key, one in value.items()}
         if isinstance(value, list):
             rows = [self(one, name) for one in value]
-            if name in _NUMBERS and rows and all(isinstance(row, int) for row in rows):
+            if name in _SETS and rows and all(isinstance(row, int | str) for row in rows):
                 return sorted(rows)
             if name in _ORDERED or not all(isinstance(row, dict) for row in rows):
                 return rows

@@ -190,6 +190,7 @@ def consumer_heartbeats_refused(world: World) -> None:
     for step, fields in regexes.items():
         name = step.replace(" ", "-")
         world.ask(step, _HEARTBEAT, 1, **{**valid, "group_id": name, **fields})
+        world.advance(500)  # Kafka resolves a regex on a thread of its own
         described(world, f"described: {step}", name)
     world.ask("fine", _HEARTBEAT, 1, **valid)
     for step, fields in {
