@@ -29,7 +29,7 @@ from .score import (
     subjects,
 )
 from .stage import Stage, fresh, warm_up
-from .trial import FLAKY, Judge, Trial, Verdict, run
+from .trial import AT_IMPORT, FLAKY, Judge, Trial, Verdict, run
 
 _HERE = Path(__file__).parent
 _CONTROL = 100  # tests that must pass without a change before any mutant is tried
@@ -143,6 +143,8 @@ def _try_all(
             run((ordered(trial, flaky) for trial in trials), begin, out, options.jobs), 1
         ):
             mutant = left[verdict.trial.name]
+            if trials is quick and verdict.by == AT_IMPORT:
+                raise SystemExit(f"{mutant.name}: its trial ended before the first test")
             killers[mutant.function][verdict.by] += 1
             keep(mutant, verdict.outcome, verdict.by)
             if time.monotonic() - told_s > 30:

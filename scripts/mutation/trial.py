@@ -39,6 +39,7 @@ import pytest
 _MEMORY = 16 * 2**30  # of addresses, most of which libraries reserve and never use
 _FILE = 2**30
 FLAKY = 3  # so many tests may fail without a change; they are left out
+AT_IMPORT = "import"  # instead of a test: it ended before the first
 ELSEWHERE = "reached-"  # files in which other processes tell the lines they ran
 _LOOK_S = 1.0  # how often we look at whether trials sleep
 _ASLEEP_LOOKS = 3  # so many in a row, and the trial leaves its place to another
@@ -105,7 +106,7 @@ class Verdict:
         """The test that noticed."""
         if self.outcome == "survived":
             return ""
-        return self.failed[0] if self.failed else self.running or "import"
+        return self.failed[0] if self.failed else self.running or AT_IMPORT
 
     def hear(self, message: dict[str, Any]) -> None:
         """Take up what the trial's process reports."""
