@@ -34,6 +34,26 @@ def test_a_try_does_not_claim_what_another_thread_completed_meanwhile() -> None:
     assert operation.endings == ["on_complete"]
 
 
+def test_a_signal_during_the_second_try_makes_a_third(purgatory: Purgatory) -> None:
+    """It cannot have the operation's lock, so it leaves its mark (KAFKA-8334)."""
+
+    class Signalled(Noted):
+        def try_complete(self) -> bool:
+            self.calls.append("try_complete")
+            tries = len(self.calls)
+            if tries == 1:
+                purgatory.check_and_complete("another")  # so that there is a second
+            if tries == 2:
+                other = threading.Thread(target=purgatory.check_and_complete, args=("a",))
+                other.start()
+                other.join(WAIT_S)
+            return tries == 3 and self.force_complete()
+
+    operation = Signalled()
+    assert purgatory.try_complete_else_watch(operation, ["a"])
+    assert operation.calls == ["try_complete"] * 3 + ["on_complete"]
+
+
 def test_a_signal_does_not_count_what_was_cancelled_during_the_try(purgatory: Purgatory) -> None:
     class GivesUp(Noted):
         def try_complete(self) -> bool:

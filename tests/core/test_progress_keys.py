@@ -148,9 +148,9 @@ def test_a_purgatory_that_goes_lets_go_of_idle_keys(
 def test_a_key_nobody_waits_for_is_forgotten_in_time(
     manual_clock: ManualClock, notes: list[str]
 ) -> None:
-    purgatory = Purgatory(clock=manual_clock, forget_keys_after_ms=100)
+    purgatory = Purgatory(clock=manual_clock, forget_keys_after_ms=5_000)
     purgatory.signal("a", 5)
-    manual_clock.advance(100)
+    manual_clock.advance(5_000)
     purgatory.signal("b", 1)
     assert purgatory.progress("a") == 5
     manual_clock.advance(1)
@@ -160,6 +160,14 @@ def test_a_key_nobody_waits_for_is_forgotten_in_time(
     assert not purgatory.try_complete_else_watch(Notes("it", notes), requires=[("a", 5)])
     assert purgatory.signal("a", 4) == 0
     assert purgatory.signal("a", 5) == 1
+
+
+def test_a_key_may_be_forgotten_as_soon_as_nobody_waits_for_it(manual_clock: ManualClock) -> None:
+    purgatory = Purgatory(clock=manual_clock, forget_keys_after_ms=0)
+    purgatory.signal("a", 5)
+    manual_clock.advance(1)
+    purgatory.signal("b", 1)
+    assert purgatory.progress("a") is None
 
 
 def test_a_key_that_is_waited_for_is_not_forgotten(

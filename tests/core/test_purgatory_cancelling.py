@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,46 @@ def test_a_cancelled_operation_may_wait_in_another_purgatory(manual_clock: Manua
     manual_clock.advance(10)
     assert operation.endings == ["on_complete", "on_expiration"]
     assert (here.metrics().expired, there.metrics().expired) == (0, 1)
+
+
+@pytest.mark.usefixtures("quiet_log")
+@pytest.mark.parametrize("wait_for", [{"keys": ["a"]}, {"requires": [("a", 1)]}])
+def test_what_an_operation_raised_before_it_was_submitted_again_is_forgotten(
+    purgatory: Purgatory, wait_for: dict[str, Any]
+) -> None:
+    class GivesUp(Waits):
+        is_first = True
+
+        def try_complete(self) -> bool:
+            if self.is_first:
+                self.is_first = False
+                self.cancel()
+                raise ValueError("no longer of interest")
+            return super().try_complete()
+
+    operation = GivesUp(10)
+    assert not purgatory.try_complete_else_watch(operation, ["b"])
+    future = purgatory.submit(operation, **wait_for)
+    operation.ready = True
+    purgatory.check_and_complete("a")
+    purgatory.signal("a", 1)
+    assert future.result(0) is True
+
+
+def test_an_operation_that_is_due_at_once_leaves_its_place_once(
+    manual_clock: ManualClock, purgatory: Purgatory
+) -> None:
+    for _ in range(3):
+        due = Waits(0)
+        assert not purgatory.try_complete_else_watch(due, requires=[("a", 1)])
+        manual_clock.advance(0)
+        assert due.is_expired
+    operations = [Waits(10) for _ in range(6)]
+    for number, operation in enumerate(operations):
+        purgatory.try_complete_else_watch(operation, requires=[(number, 1)])
+    for number, operation in enumerate(operations):
+        assert purgatory.signal(number, 1) == 1
+        assert operation.is_completed
 
 
 def test_a_cancelled_operation_waits_its_whole_time_when_it_is_submitted_as_it_falls_due(
