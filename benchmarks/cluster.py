@@ -39,8 +39,8 @@ def measure(name: str, params: dict[str, Any]) -> Row:
     with _CLUSTERS[name]() as (servers, warm_rounds, rounds):
         delivery_ms = delivery(servers, warm_rounds, rounds)
         throughput(servers, "warm", 1_000)
-        rounds = [throughput(servers, topic, params["messages"]) for topic in _BULK]
-    medians = {name: statistics.median(row[name] for row in rounds) for name in rounds[0]}
+        rows = [throughput(servers, topic, params["messages"]) for topic in _BULK]
+    medians = {name: statistics.median(row[name] for row in rows) for name in rows[0]}
     return {
         "delivery_p50_ms": statistics.median(delivery_ms),
         "delivery_max_ms": max(delivery_ms),

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
-import sojourn
-from tests.kafka.conformance import compare, real, recording, suite, table
+from tests.kafka.conformance import compare, recording, suite, table
+from tests.kafka.java_programs import jars_or_skip
 
 _LEAST = 600
 
@@ -54,11 +54,6 @@ def test_enough_is_compared(version: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("version", recording.VERSIONS)
 def test_kafka_still_answers_as_it_was_recorded(version: str) -> None:
-    if not sojourn.compiled:
-        pytest.skip("nothing of this is compiled: the other build's run has asked")
-    try:
-        real.jars(version)
-    except real.Unavailable as why:
-        pytest.skip(str(why))
+    jars_or_skip(version)
     changed = compare.differences(version, recording.read(version), suite.recorded_anew(version))
     assert not changed, "recorded | now:\n" + "\n".join(map(str, changed[:40]))

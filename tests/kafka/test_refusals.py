@@ -14,14 +14,14 @@ pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kaf
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-import sojourn
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
 from sojourn.kafka import wire as protocol
 from sojourn.kafka.apis.answer_shapes import can_carry_error
-from tests.kafka.conformance import compare, real
+from tests.kafka.conformance import compare
 from tests.kafka.conformance.exchange import plain
 from tests.kafka.conformance.recording import Answer
+from tests.kafka.java_programs import jars_or_skip
 from tests.kafka.test_scripted_faults import sample
 from tests.kafka.wire_client import WireClient
 
@@ -70,12 +70,12 @@ def our_refusals() -> list[Asked]:
     return asked
 
 
-def kafkas_refusals(asked: list[Asked]) -> list[str]:
+def kafkas_refusals(asked: list[Asked], jars: Path) -> list[str]:
     """What Kafka's classes make of the same requests, in hex; or why they do not."""
     program = Path(__file__).parent / "conformance" / "Refusals.java"
     lines = "".join(f"{protocol.API_KEYS[one.api]} {one.version} {one.request}\n" for one in asked)
     ran = subprocess.run(
-        ["java", "-cp", f"{real.jars(KAFKA)}/*", str(program)],
+        ["java", "-cp", f"{jars}/*", str(program)],
         input=lines,
         capture_output=True,
         text=True,
@@ -86,15 +86,10 @@ def kafkas_refusals(asked: list[Asked]) -> list[str]:
 
 @pytest.mark.nightly
 def test_errors_stand_where_kafka_puts_them() -> None:
-    if not sojourn.compiled:
-        pytest.skip("nothing of this is compiled: the other build's run has compared")
-    try:
-        real.jars(KAFKA)
-    except real.Unavailable as why:
-        pytest.skip(str(why))
+    jars = jars_or_skip(KAFKA)
     asked = our_refusals()
     ours, theirs = [], []
-    for one, line in zip(asked, kafkas_refusals(asked), strict=True):
+    for one, line in zip(asked, kafkas_refusals(asked, jars), strict=True):
         if one.api in OTHERWISE or line.startswith("error"):  # a version that Kafka 3.9 lacks
             continue
         schema: Any = load_response_schema(protocol.API_KEYS[one.api], one.version)
