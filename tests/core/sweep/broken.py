@@ -38,10 +38,13 @@ class Torn(Counter):
 
     def _add(self) -> None:
         count = self._count
-        [count].append(count)  # an object, and with it perhaps a collection
+        self._pause([count])  # an object, and so perhaps a collection: at the latest in this call
         if self._count != count:
             self._on_intrusion()
         self._count = count + 1
+
+    def _pause(self, made: list[int]) -> None:
+        pass
 
     def _on_intrusion(self) -> None:
         pass
