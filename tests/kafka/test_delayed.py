@@ -1,5 +1,6 @@
 """The delayed requests, one by one: each parks, completes for its reason, expires with its
-answer and leaves nothing watched. The clock is moved by hand; a bare client makes them visible.
+answer and leaves nothing watched. The clock is moved by hand, and there are no sockets: a request
+waits, or is answered, before `send` returns.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from kio.schema.errors import ErrorCode
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
 from tests.kafka.batches import batch
-from tests.kafka.wire_client import WireClient, connect, only
-from tests.until import until
+from tests.kafka.wire_client import WireClient, direct, only
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def cluster() -> Iterator[Cluster]:
     with Cluster(brokers=3, clock=ManualClock()) as cluster:
         cluster.create_topic("t", replication_factor=3, config={"min.insync.replicas": 2})
         cluster.move_leader("t", 0, 1)
-        with connect(cluster) as wire:
+        with direct(cluster) as wire:
             assert (
                 only(
                     wire.ask(
@@ -41,7 +41,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def wire(cluster: Cluster) -> Iterator[WireClient]:
-    with connect(cluster) as wire:
+    with direct(cluster) as wire:
         yield wire
 
 
@@ -57,7 +57,7 @@ def test_a_produce_waits_for_every_replica_in_sync(cluster: Cluster, wire: WireC
     pause_both(cluster)
     produce = cluster.purgatories.produce
     wire.send(wire.produce("t"))
-    until(lambda: produce.watched == 1)
+    assert produce.watched == 1
     cluster.resume(2, "t", 0)
     assert produce.watched == 1  # broker 3 has not got it
     cluster.resume(3, "t", 0)
@@ -98,7 +98,7 @@ def test_a_produce_expires_on_the_pending_partitions_only(
     for broker_id in (2, 3):
         cluster.pause_follower(broker_id, "two", pending)
     wire.send(wire.produce("two", fine, pending, timeout_ms=5_000))
-    until(lambda: cluster.purgatories.produce.watched)
+    assert cluster.purgatories.produce.watched
     cluster.clock.advance(4_999)
     assert cluster.purgatories.produce.delayed == 1
     cluster.clock.advance(1)
@@ -124,7 +124,7 @@ def fall_out_of_sync(cluster: Cluster, wire: WireClient) -> None:
     """Have a produce of two minutes wait, and both followers drop out of sync, in 45 s."""
     pause_both(cluster)
     wire.send(wire.produce("t", timeout_ms=120_000))
-    until(lambda: cluster.purgatories.produce.watched)
+    assert cluster.purgatories.produce.watched
     cluster.clock.advance(29_000)
     assert cluster.partition("t", 0).isr == {1, 2, 3}
     cluster.clock.advance(16_000)  # 30 s behind, and looked at every 15 s
@@ -172,7 +172,7 @@ def test_one_replica_out_of_sync_does_not_hold_up_a_produce(
 ) -> None:
     cluster.pause_follower(3, "t", 0)
     wire.send(wire.produce("t", timeout_ms=120_000))
-    until(lambda: cluster.purgatories.produce.watched)
+    assert cluster.purgatories.produce.watched
     cluster.clock.advance(45_000)
     assert only(wire.receive()).error_code is ErrorCode.none
     partition = cluster.partition("t", 0)
@@ -185,7 +185,7 @@ def test_one_replica_out_of_sync_does_not_hold_up_a_produce(
 def test_a_produce_ends_when_its_leader_moves(cluster: Cluster, wire: WireClient) -> None:
     pause_both(cluster)
     wire.send(wire.produce("t"))
-    until(lambda: cluster.purgatories.produce.watched)
+    assert cluster.purgatories.produce.watched
     cluster.move_leader("t", 0, 2)
     assert only(wire.receive()).error_code is ErrorCode.not_leader_or_follower
     assert cluster.purgatories.produce.watched == 0
@@ -200,7 +200,7 @@ def test_a_produce_ends_when_its_leader_moves_and_is_back_at_once(
 ) -> None:
     pause_both(cluster)
     wire.send(wire.produce("t"))
-    until(lambda: cluster.purgatories.produce.watched)
+    assert cluster.purgatories.produce.watched
     with cluster.agenda:
         cluster.move_leader("t", 0, 2)
         cluster.move_leader("t", 0, 1)
@@ -212,7 +212,7 @@ def test_a_produce_waits_on_while_the_same_broker_leads(cluster: Cluster, wire: 
     pause_both(cluster)
     wire.send(wire.produce("t"))
     produce = cluster.purgatories.produce
-    until(lambda: produce.watched)
+    assert produce.watched
     partition = cluster.partition("t", 0)
     epoch = partition.leader_epoch
     with cluster.agenda:  # broker 3 is let go of, which begins an epoch
@@ -227,7 +227,7 @@ def test_a_produce_ends_when_its_topic_goes(cluster: Cluster, wire: WireClient) 
     pause_both(cluster)
     wire.send(wire.produce("t"))
     produce = cluster.purgatories.produce
-    until(lambda: produce.watched)
+    assert produce.watched
     with cluster.agenda:
         cluster.controller.delete_topic(cluster.controller.topics["t"])
     assert only(wire.receive()).error_code is ErrorCode.unknown_topic_or_partition
@@ -243,7 +243,7 @@ def test_a_topic_that_went_does_not_answer_for_the_next_of_its_name(
             topic = controller.add_topic("same", [(1, 2)], controller.topic_settings(None))
         cluster.pause_follower(2, "same", 0)
         wire.send(wire.produce("same"))
-        until(lambda: cluster.purgatories.produce.watched == 1)
+        assert cluster.purgatories.produce.watched == 1
         with cluster.agenda:
             controller.delete_topic(topic)
         assert only(wire.receive()).error_code is ErrorCode.unknown_topic_or_partition
@@ -261,7 +261,7 @@ def test_each_partition_of_a_produce_is_answered_by_what_became_of_it(
         cluster.pause_follower(3, "four", index)
     produce = cluster.purgatories.produce
     wire.send(wire.produce("four", 0, 1, 2, 3, timeout_ms=10_000))
-    until(lambda: produce.watched == 4)
+    assert produce.watched == 4
     cluster.resume(2, "four", 0)
     cluster.resume(3, "four", 0)
     cluster.stop_broker(3)  # the others wait for broker 2 alone
@@ -315,8 +315,8 @@ def test_a_fetch_waits_for_a_byte_and_gets_it(cluster: Cluster, wire: WireClient
     fetch = cluster.purgatories.fetch
     idle = fetch.watched  # the followers' own
     wire.send(wire.fetch("solo", {0: 0}))
-    until(lambda: fetch.watched == idle + 1)
-    with connect(cluster) as other:
+    assert fetch.watched == idle + 1
+    with direct(cluster) as other:
         other.ask(other.produce("solo"))
     result = only(wire.receive())
     assert result.high_watermark == 1
@@ -329,7 +329,7 @@ def test_a_fetch_expires_with_what_there_is(cluster: Cluster, wire: WireClient) 
     fetch = cluster.purgatories.fetch
     idle = fetch.watched
     wire.send(wire.fetch("solo", {0: 0}, min_bytes=1_000, max_wait_ms=3_000))
-    until(lambda: fetch.watched == idle + 1)
+    assert fetch.watched == idle + 1
     cluster.clock.advance(2_999)
     assert fetch.watched == idle + 1
     cluster.clock.advance(1)
@@ -339,10 +339,10 @@ def test_a_fetch_expires_with_what_there_is(cluster: Cluster, wire: WireClient) 
 
 
 def test_an_idle_cluster_of_single_replicas_watches_nothing() -> None:
-    with Cluster(clock=ManualClock()) as cluster, connect(cluster) as wire:
+    with Cluster(clock=ManualClock()) as cluster, direct(cluster) as wire:
         cluster.create_topic("t")
         wire.send(wire.fetch("t", {0: 0}))
-        until(lambda: cluster.purgatories.fetch.watched == 1)
+        assert cluster.purgatories.fetch.watched == 1
         cluster.clock.advance(3_000)
         assert only(wire.receive()).records == b""
         assert cluster.purgatories.fetch.watched == cluster.purgatories.fetch.delayed == 0
@@ -357,7 +357,7 @@ def test_a_fetch_counts_each_partition_no_further_than_its_cap(
     asked = wire.fetch("solo", {0: 0}, min_bytes=3 * size, partition_max_bytes=2 * size)
     idle = cluster.purgatories.fetch.watched
     wire.send(asked)
-    until(lambda: cluster.purgatories.fetch.watched == idle + 1)
+    assert cluster.purgatories.fetch.watched == idle + 1
     cluster.clock.advance(3_000)
     assert len(only(wire.receive()).records) == 2 * size
 
@@ -368,7 +368,7 @@ def test_a_fetch_does_not_see_what_is_not_committed(cluster: Cluster, wire: Wire
     fetch = cluster.purgatories.fetch
     idle = fetch.watched
     wire.send(wire.fetch("t", {0: 0}))
-    until(lambda: fetch.watched == idle + 1)
+    assert fetch.watched == idle + 1
     cluster.resume(2, "t", 0)
     assert fetch.metrics().completed == 0
     cluster.resume(3, "t", 0)
@@ -388,7 +388,7 @@ def test_a_fetch_with_an_error_is_answered_at_once(cluster: Cluster, wire: WireC
     assert unknown.error_code is ErrorCode.unknown_topic_or_partition
     ahead = only(wire.ask(wire.fetch("solo", {0: 0}, leader_epoch=9)))
     assert ahead.error_code is ErrorCode.unknown_leader_epoch
-    with connect(cluster, 2) as elsewhere:
+    with direct(cluster, 2) as elsewhere:
         result = only(elsewhere.ask(elsewhere.fetch("solo", {0: 0})))
         assert result.error_code is ErrorCode.not_leader_or_follower
 
@@ -397,7 +397,7 @@ def test_a_fetch_ends_when_its_leader_moves(cluster: Cluster, wire: WireClient) 
     idle = cluster.purgatories.fetch.watched
     epoch = cluster.partition("t", 0).leader_epoch
     wire.send(wire.fetch("t", {0: 0}, leader_epoch=epoch))
-    until(lambda: cluster.purgatories.fetch.watched == idle + 1)
+    assert cluster.purgatories.fetch.watched == idle + 1
     cluster.move_leader("t", 0, 2)
     assert only(wire.receive()).error_code is ErrorCode.fenced_leader_epoch
     assert cluster.purgatories.fetch.watched == idle
@@ -409,7 +409,7 @@ def test_a_fetch_ends_when_its_leader_moves(cluster: Cluster, wire: WireClient) 
 def test_a_fetch_ends_when_its_topic_goes(cluster: Cluster, wire: WireClient) -> None:
     idle = cluster.purgatories.fetch.watched
     wire.send(wire.fetch("solo", {0: 0}))
-    until(lambda: cluster.purgatories.fetch.watched == idle + 1)
+    assert cluster.purgatories.fetch.watched == idle + 1
     with cluster.agenda:
         cluster.controller.delete_topic(cluster.controller.topics["solo"])
     assert only(wire.receive()).error_code is ErrorCode.unknown_topic_or_partition
@@ -424,7 +424,7 @@ def test_deleting_records_waits_for_the_low_watermark(cluster: Cluster, wire: Wi
     cluster.pause_follower(3, "t", 0)
     deletions = cluster.purgatories.delete_records
     wire.send(wire.delete_records("t", 2))
-    until(lambda: deletions.watched == 1)
+    assert deletions.watched == 1
     cluster.resume(3, "t", 0)
     result = only(wire.receive())
     assert (result.error_code, result.low_watermark) == (ErrorCode.none, 2)
@@ -439,7 +439,7 @@ def test_deleting_records_expires(cluster: Cluster, wire: WireClient) -> None:
     cluster.pause_follower(3, "t", 0)
     deletions = cluster.purgatories.delete_records
     wire.send(wire.delete_records("t", -1, timeout_ms=1_000))
-    until(lambda: deletions.watched == 1)
+    assert deletions.watched == 1
     cluster.clock.advance(1_000)
     assert only(wire.receive()).error_code is ErrorCode.request_timed_out
     assert deletions.watched == 0
@@ -451,7 +451,7 @@ def test_deleting_records_does_not_wait_for_a_broker_that_is_down(
     wire.ask(wire.produce("t"))
     cluster.pause_follower(3, "t", 0)
     wire.send(wire.delete_records("t", -1))
-    until(lambda: cluster.purgatories.delete_records.watched == 1)
+    assert cluster.purgatories.delete_records.watched == 1
     cluster.stop_broker(3)
     assert only(wire.receive()).low_watermark == 1
 
@@ -460,7 +460,7 @@ def test_deleting_records_that_are_not_committed_is_refused(
     cluster: Cluster, wire: WireClient
 ) -> None:
     assert only(wire.ask(wire.delete_records("t", 5))).error_code is ErrorCode.offset_out_of_range
-    with connect(cluster, 2) as elsewhere:
+    with direct(cluster, 2) as elsewhere:
         result = only(elsewhere.ask(elsewhere.delete_records("t", 0)))
         assert result.error_code is ErrorCode.not_leader_or_follower
 
@@ -469,7 +469,7 @@ def test_deleting_records_ends_when_its_leader_moves(cluster: Cluster, wire: Wir
     wire.ask(wire.produce("t"))
     cluster.pause_follower(3, "t", 0)
     wire.send(wire.delete_records("t", 1))
-    until(lambda: cluster.purgatories.delete_records.watched == 1)
+    assert cluster.purgatories.delete_records.watched == 1
     cluster.move_leader("t", 0, 2)
     assert only(wire.receive()).error_code is ErrorCode.not_leader_or_follower
     assert cluster.purgatories.delete_records.watched == 0
@@ -482,7 +482,7 @@ def test_creating_topics_waits_for_leaders(cluster: Cluster, wire: WireClient) -
     cluster.pause_elections()
     topic = cluster.purgatories.topic
     wire.send(wire.create_topics("new", partitions=2))
-    until(lambda: topic.watched == 1)
+    assert topic.watched == 1
     cluster.resume_elections()
     result = only(wire.receive())
     assert (result.error_code, result.num_partitions) == (ErrorCode.none, 2)
@@ -494,7 +494,7 @@ def test_creating_topics_expires_for_those_without_a_leader(
 ) -> None:
     cluster.pause_elections()
     wire.send(wire.create_topics("new", "solo", timeout_ms=2_000))
-    until(lambda: cluster.purgatories.topic.watched == 1)
+    assert cluster.purgatories.topic.watched == 1
     cluster.clock.advance(2_000)
     codes = {result.name: result.error_code for result in wire.receive().topics}
     assert codes == {
@@ -511,11 +511,11 @@ def test_creating_partitions_waits_for_leaders_and_expires(
     cluster.pause_elections()
     topic = cluster.purgatories.topic
     wire.send(wire.create_partitions("t", 3, timeout_ms=2_000))
-    until(lambda: topic.watched == 1)
+    assert topic.watched == 1
     cluster.clock.advance(2_000)
     assert only(wire.receive()).error_code is ErrorCode.request_timed_out
     wire.send(wire.create_partitions("t", 4))
-    until(lambda: topic.watched == 1)
+    assert topic.watched == 1
     cluster.resume_elections()
     assert only(wire.receive()).error_code is ErrorCode.none
     assert topic.watched == 0

@@ -5,6 +5,10 @@ kio, which the cluster's own wire also reads with; the tests with real clients c
 
     client.ask("list_groups", 0)                                  a request by its fields
     client.ask(client.produce("t", acks=1))                       or one that is built already
+
+`WireClient` connects to the broker's port. `DirectClient` sends the same frames without a socket:
+the broker handles a request before `send` returns. With a clock moved by hand nothing is left to
+chance then, and nothing to wait for.
 """
 
 from __future__ import annotations
@@ -15,17 +19,21 @@ import io
 import select
 import socket
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from sojourn.kafka.wire import API_KEYS
+from sojourn.kafka.wire import API_KEYS, read_request
 from tests.kafka import requests
 from tests.kafka.batches import batch
 
 if TYPE_CHECKING:
     from sojourn.kafka import Cluster
+    from sojourn.kafka.broker import Broker
+    from sojourn.kafka.network.connection import Connection
 
 WAIT_S = 10.0
 
@@ -56,7 +64,11 @@ class WireClient:
         """Send a request, by its name, version and fields or built already; do not wait."""
         if isinstance(request, str):
             request = build_request(request, version, **fields)
-        self.sock.sendall(self.frame(request))
+        self.send_frame(self.frame(request))
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send these bytes."""
+        self.sock.sendall(frame)
 
     def frame(self, request: Any) -> bytes:
         """The request as it is sent."""
@@ -139,6 +151,73 @@ def connect(cluster: Cluster, broker_id: int = 1) -> WireClient:
     """A client of this broker."""
     broker = cluster.broker(broker_id)
     return WireClient(broker.host, broker.port)
+
+
+class DirectClient(WireClient):
+    """A client without a socket: a request is handled in this thread, before `send` returns."""
+
+    def __init__(self, broker: Broker, client_id: str = "test") -> None:
+        self.client_id = client_id
+        self._asked = []
+        self._broker = broker
+        self._connection = _DirectConnection()
+
+    def send_frame(self, frame: bytes) -> None:
+        if not self._connection.is_open:
+            raise ConnectionError("the broker has closed the connection")
+        self._broker.serve(cast("Connection", self._connection), read_request(frame))
+
+    def receive_frame(self) -> bytes:
+        assert self.has_answer(), "not answered"
+        return self._connection.frames.popleft()[4:]
+
+    @property
+    def is_closed(self) -> bool:
+        return not self._connection.is_open
+
+    def has_answer(self, wait_s: float = 0.0) -> bool:
+        """Whether an answer has come that was not received yet."""
+        return bool(self._connection.frames)
+
+    def close(self) -> None:
+        """Disconnect; a request that waits is cancelled."""
+        self._connection.close()
+
+
+class _DirectConnection:
+    """A connection as the broker sees it."""
+
+    host = local_host = "127.0.0.1"
+    number = 1
+    authentication = None
+
+    def __init__(self) -> None:
+        self.frames: deque[bytes] = deque()
+        self.is_open = True
+        self._on_hang_up: Callable[[], object] | None = None
+
+    def send(self, frame: Sequence[bytes] | None, is_last: bool = False) -> None:
+        self._on_hang_up = None
+        if frame is not None and self.is_open:
+            self.frames.append(b"".join(frame))
+        if is_last:
+            self.close()
+
+    def on_hang_up(self, step: Callable[[], object]) -> None:
+        self._on_hang_up = step
+
+    def close(self) -> None:
+        self.is_open = False
+        step, self._on_hang_up = self._on_hang_up, None
+        if step is not None:
+            step()
+
+    close_soon = close
+
+
+def direct(cluster: Cluster, broker_id: int = 1) -> DirectClient:
+    """A client of this broker, without a socket."""
+    return DirectClient(cluster.broker(broker_id))
 
 
 def only(response: Any) -> Any:
