@@ -18,12 +18,14 @@ from sojourn.kafka import wire
 from sojourn.kafka.fetch.sessions import FetchSessions
 from sojourn.kafka.metadata_cache import MetadataCache
 from sojourn.kafka.network.door import Door
+from sojourn.kafka.refusal import Refused
 from sojourn.kafka.reply import Reply as Reply
 
 if TYPE_CHECKING:
     from sojourn.kafka.cluster import Cluster
     from sojourn.kafka.network.connection import Connection
     from sojourn.kafka.network.listener import Listener
+    from sojourn.kafka.partition import Partition
     from sojourn.kafka.settings.layers import Settings
 
 
@@ -123,6 +125,16 @@ class Broker:
         if host in _EVERY_ADDRESS:
             host = context.local_host
         return {"node_id": self.id, "host": host, "port": port, "rack": None}
+
+    def led_partition(self, topic: str, index: int, leader_epoch: int = -1) -> Partition:
+        """The partition, if this broker leads it, in the epoch that the client has; or Refused."""
+        partition = self.metadata_cache.partition(topic, index)
+        if partition is None:
+            raise Refused(wire.ErrorCode.unknown_topic_or_partition)
+        partition.check_epoch(leader_epoch)
+        if not partition.is_led_by(self.id):
+            raise Refused(wire.ErrorCode.not_leader_or_follower)
+        return partition
 
     def register(self, handlers: Mapping[str, Handler]) -> None:
         """Serve these APIs, and advertise them."""

@@ -128,7 +128,7 @@ class Cluster:
                 self.brokers.append(broker)
                 self._by_id[broker_id] = broker
             for broker in self.brokers:
-                broker.register(dict(handlers(broker)))
+                broker.register(handlers(broker))
         except BaseException:
             self.close()
             raise

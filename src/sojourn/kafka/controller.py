@@ -32,6 +32,7 @@ class Controller:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self.settings = cluster.settings
         self.topics: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
         self._placed = 0  # the next topic's first leader
@@ -51,11 +52,6 @@ class Controller:
 
     def all_brokers(self) -> list[int]:
         return [broker.id for broker in self._cluster.brokers]
-
-    @property
-    def defaults(self) -> Settings:
-        """The cluster's own settings."""
-        return self._cluster.settings
 
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
         return self._by_id.get(topic_id)
@@ -82,16 +78,15 @@ class Controller:
             return topic, ErrorCode.none
         if name_error(name):
             return None, ErrorCode.invalid_topic_exception
-        settings = self._cluster.settings
-        if not (may_create and settings.flag("auto.create.topics.enable")):
+        if not (may_create and self.settings.flag("auto.create.topics.enable")):
             return None, ErrorCode.unknown_topic_or_partition
         if can_be_created(name):
             find_or_create_internal_topic(self, name)
         elif self.collides_with(name) is None:
             try:
                 assignment = self.place(
-                    settings.number("num.partitions"),
-                    settings.number("default.replication.factor"),
+                    self.settings.number("num.partitions"),
+                    self.settings.number("default.replication.factor"),
                 )
             except Refused as refused:
                 return None, refused.code
@@ -108,7 +103,7 @@ class Controller:
         return None
 
     def topic_settings(self, config: Mapping[str, object] | None) -> Settings:
-        return topic_settings(self._cluster.settings, config)
+        return topic_settings(self.settings, config)
 
     def place(self, partitions: int, replication_factor: int) -> Assignment:
         """Choose brokers for a topic's replicas; or Refused.

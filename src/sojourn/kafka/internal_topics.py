@@ -68,7 +68,7 @@ def find_or_create_internal_topic(controller: Controller, name: str) -> Topic:
     if topic is not None:
         return topic
     prefix, config = _LAYOUTS[name]
-    number = controller.defaults.number
+    number = controller.settings.number
     segment_bytes = max(_SEGMENT_BYTES_MIN, number(f"{prefix}.segment.bytes"))
     config = {**config, "segment.bytes": str(segment_bytes)}
     if name == TRANSACTIONS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sojourn.errors import SojournError
 
@@ -28,3 +28,8 @@ class Refused(SojournError):
         self.code = code
         self.reason = reason
         self.records = records
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The code and the reason, as most answers have them."""
+        return {"error_code": self.code, "error_message": self.reason or None}

@@ -25,21 +25,13 @@ from sojourn.kafka.topic import name_error
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.broker import Context, Reply
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 METRICS_RESOURCE = 16
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {
-        "describe_configs": describe_configs,
-        "alter_configs": alter_configs,
-        "incremental_alter_configs": incremental_alter_configs,
-    }
 
 
 def config_entries(settings: Settings, names: Iterable[str] | None) -> list[dict[str, Any]]:
@@ -241,7 +233,7 @@ def _alter(
                 for partition in context.broker.cluster.controller.partitions():
                     partition.on_settings_changed()
         except Refused as refused:
-            fields |= {"error_code": refused.code, "error_message": refused.reason or None}
+            fields |= refused.fields
         except InvalidConfig as error:
             fields |= {"error_code": ErrorCode.invalid_config, "error_message": str(error)}
         responses.append(fields)

@@ -13,10 +13,11 @@ wait.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
+from sojourn.kafka.answer_parts import NO_ID
 from sojourn.kafka.apis.configs import config_entries
 from sojourn.kafka.controller import METADATA
 from sojourn.kafka.delayed import DelayedRequest
@@ -29,10 +30,8 @@ from sojourn.kafka.topic import Assignment, Topic, name_error
 from sojourn.kafka.wire import ErrorCode, milliseconds
 
 if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.broker import Broker, Context, Reply
     from sojourn.kafka.controller import Controller
-
-_NO_ID = UUID(int=0)
 
 
 class TopicResult:
@@ -79,13 +78,6 @@ class DelayedTopics(DelayedRequest):
             if not result.has_leaders:
                 result.set_error(ErrorCode.request_timed_out, "a partition has no leader")  # case B
         self.answer()
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {
-        "create_topics": create_topics,
-        "create_partitions": create_partitions,
-    }
 
 
 def _answer_when_leaders_exist(
@@ -179,7 +171,7 @@ def _check_topic(request_topic: Any, controller: Controller, result: TopicResult
         result.assignment = [by_index[index] for index in sorted(by_index)]
         _check_assignment(result.assignment, controller, len(result.assignment[0]))
     else:
-        settings = controller.defaults
+        settings = controller.settings
         count, factor = request_topic.num_partitions, request_topic.replication_factor
         result.assignment = controller.place(
             settings.number("num.partitions") if count == -1 else count,
@@ -219,7 +211,7 @@ def _created_fields(result: TopicResult) -> dict[str, Any]:
         "name": result.name,
         "error_code": result.error,
         "error_message": result.message,
-        "topic_id": _NO_ID,
+        "topic_id": NO_ID,
         "num_partitions": -1,
         "replication_factor": -1,
         "configs": [],

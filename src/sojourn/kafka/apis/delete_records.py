@@ -10,7 +10,7 @@ Each partition is pending until
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sojourn.kafka.delayed import DelayedRequest
@@ -18,7 +18,7 @@ from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode, milliseconds
 
 if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.broker import Broker, Context, Reply
     from sojourn.kafka.partition import Partition
 
 
@@ -27,22 +27,18 @@ class DeletionResult:
 
     __slots__ = ("error", "index", "is_pending", "low_watermark", "offset", "partition")
 
-    def __init__(self, index: int, partition: Partition | None) -> None:
+    def __init__(self, index: int) -> None:
         self.index = index
-        self.partition = partition
+        self.partition: Partition | None = None
         self.offset = -1
         self.low_watermark = -1
         self.error = ErrorCode.none
         self.is_pending = False
 
-    def start(self, offset: int, broker: Broker) -> None:
+    def start(self, topic: str, offset: int, broker: Broker) -> None:
         """Move the leader's log start, or keep the error."""
-        partition = self.partition
         try:
-            if partition is None:
-                raise Refused(ErrorCode.unknown_topic_or_partition)
-            if not partition.is_led_by(broker.id):
-                raise Refused(ErrorCode.not_leader_or_follower)
+            partition = self.partition = broker.led_partition(topic, self.index)
             if partition.topic.is_internal:
                 raise Refused(ErrorCode.invalid_topic_exception)
             self.offset = partition.delete_records(offset)
@@ -96,10 +92,6 @@ class DelayedDeleteRecords(DelayedRequest):
         self.answer()
 
 
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {"delete_records": delete_records}
-
-
 def delete_records(request: Any, reply: Reply, context: Context) -> None:
     """Delete the records before each offset."""
     broker = context.broker
@@ -107,9 +99,8 @@ def delete_records(request: Any, reply: Reply, context: Context) -> None:
     for topic in request.topics:
         row = []
         for entry in topic.partitions:
-            index = entry.partition_index
-            result = DeletionResult(index, broker.metadata_cache.partition(topic.name, index))
-            result.start(entry.offset, broker)
+            result = DeletionResult(entry.partition_index)
+            result.start(topic.name, entry.offset, broker)
             row.append(result)
         rows.append((topic.name, row))
 

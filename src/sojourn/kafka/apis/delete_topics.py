@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from sojourn.kafka.answer_parts import NO_ID
 from sojourn.kafka.quota import Throttle
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode, milliseconds
 
 if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.broker import Context, Reply
     from sojourn.kafka.controller import Controller
     from sojourn.kafka.topic import Topic
 
-_NO_ID = UUID(int=0)
 _DELETION_DISABLED_SINCE = 3  # from this version on there is an error code for it
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {"delete_topics": delete_topics}
 
 
 def delete_topics(request: Any, reply: Reply, context: Context) -> None:
@@ -37,7 +32,7 @@ def delete_topics(request: Any, reply: Reply, context: Context) -> None:
     counts = Counter(names_and_ids)
     responses = []
     for name, topic_id in counts:
-        fields: dict[str, Any] = {"name": name, "topic_id": topic_id or _NO_ID}
+        fields: dict[str, Any] = {"name": name, "topic_id": topic_id or NO_ID}
         try:
             if not cluster.settings.flag("delete.topic.enable"):
                 if context.api_version < _DELETION_DISABLED_SINCE:
@@ -52,7 +47,7 @@ def delete_topics(request: Any, reply: Reply, context: Context) -> None:
             throttle.take(len(topic.partitions))
             controller.delete_topic(topic)
         except Refused as refused:
-            fields |= {"error_code": refused.code, "error_message": refused.reason or None}
+            fields |= refused.fields
         responses.append(fields)
     reply({"throttle_time": throttle.ms, "responses": responses})
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.broker import Context, Reply
     from sojourn.kafka.controller import Controller
     from sojourn.kafka.partition import Partition
 
@@ -17,10 +16,6 @@ PREFERRED = 0
 UNCLEAN = 1
 
 _NOT_NEEDED = "Leader election not needed for topic partition."
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {"elect_leaders": elect_leaders}
 
 
 def elect_leaders(request: Any, reply: Reply, context: Context) -> None:

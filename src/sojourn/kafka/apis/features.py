@@ -5,7 +5,6 @@ Every broker is a controller, too, and the active one is the first that is alive
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sojourn.kafka.features import UpdateType
@@ -14,14 +13,10 @@ from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode, Fields
 
 if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.broker import Broker, Context, Reply
 
 _TYPES_SINCE = 1  # before this version an update only says whether it may be a downgrade
 _EPOCH = 1  # of the active controller
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {"update_features": update_features, "describe_quorum": describe_quorum}
 
 
 def update_features(request: Any, reply: Reply, context: Context) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sojourn.kafka.internal_topics import (
@@ -13,15 +12,11 @@ from sojourn.kafka.internal_topics import (
 from sojourn.kafka.wire import ErrorCode, Fields
 
 if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.broker import Context, Reply
 
 _GROUP, _TRANSACTION = 0, 1
 _TOPICS = {_GROUP: OFFSETS, _TRANSACTION: TRANSACTIONS}
 _SEVERAL_KEYS_SINCE = 4  # from this version on one request asks for several
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {"find_coordinator": find_coordinator}
 
 
 def find_coordinator(request: Any, reply: Reply, context: Context) -> None:

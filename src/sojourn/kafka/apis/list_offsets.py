@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sojourn.kafka.log.isolation import READ_COMMITTED
@@ -11,7 +10,7 @@ from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.broker import Context, Reply
     from sojourn.kafka.partition import Partition
 
 # Special timestamps.
@@ -27,21 +26,6 @@ _SINCE = {EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
 _DEBUG_CONSUMER = -2
 _NONE = (-1, -1, -1)
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {"list_offsets": list_offsets, "offset_for_leader_epoch": offset_for_leader_epoch}
-
-
-def _led(context: Context, topic: str, index: int, leader_epoch: int) -> Partition:
-    """The partition, if this broker leads it in the client's epoch; or Refused."""
-    partition = context.broker.metadata_cache.partition(topic, index)
-    if partition is None:
-        raise Refused(ErrorCode.unknown_topic_or_partition)
-    partition.check_epoch(leader_epoch)
-    if not partition.is_led_by(context.broker.id):
-        raise Refused(ErrorCode.not_leader_or_follower)
-    return partition
 
 
 def list_offsets(request: Any, reply: Reply, context: Context) -> None:
@@ -61,11 +45,8 @@ def list_offsets(request: Any, reply: Reply, context: Context) -> None:
                 entry.timestamp, _NEVER
             ):
                 raise Refused(ErrorCode.unsupported_version)
-            partition = _led(
-                context,
-                topic,
-                entry.partition_index,
-                getattr(entry, "current_leader_epoch", -1),
+            partition = context.broker.led_partition(
+                topic, entry.partition_index, getattr(entry, "current_leader_epoch", -1)
             )
             offset, timestamp, epoch = _offset(partition, entry.timestamp, request)
         except Refused as refused:
@@ -114,7 +95,9 @@ def offset_for_leader_epoch(request: Any, reply: Reply, context: Context) -> Non
     def fields_of(topic: str, entry: Any) -> dict[str, Any]:
         fields = {"partition": entry.partition}
         try:
-            partition = _led(context, topic, entry.partition, entry.current_leader_epoch)
+            partition = context.broker.led_partition(
+                topic, entry.partition, entry.current_leader_epoch
+            )
         except Refused as refused:
             return {**fields, "error_code": refused.code}
         epoch, end = partition.log.end_of_epoch(entry.leader_epoch)

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sojourn.kafka.answer_parts import by_topic
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {
-        "describe_log_dirs": describe_log_dirs,
-        "alter_replica_log_dirs": alter_replica_log_dirs,
-    }
+    from sojourn.kafka.broker import Broker, Context, Reply
 
 
 def describe_log_dirs(request: Any, reply: Reply, context: Context) -> None:
@@ -45,17 +38,16 @@ def describe_log_dirs(request: Any, reply: Reply, context: Context) -> None:
 
 def alter_replica_log_dirs(request: Any, reply: Reply, context: Context) -> None:
     """Accept each replica's present directory, and refuse any other."""
-    rows: dict[str, list[dict[str, Any]]] = {}
+    rows = []
     for directory in request.dirs:
         for topic in directory.topics:
-            row = rows.setdefault(topic.name, [])
             for index in topic.partitions:
-                code = _alter(context.broker, directory.path, topic.name, index)
-                row.append({"partition_index": index, "error_code": code})
-    reply({"results": [{"topic_name": name, "partitions": row} for name, row in rows.items()]})
+                code = _error(context.broker, directory.path, topic.name, index)
+                rows.append((topic.name, {"partition_index": index, "error_code": code}))
+    reply({"results": by_topic(rows, "topic_name")})
 
 
-def _alter(broker: Broker, path: str, topic: str, index: int) -> ErrorCode:
+def _error(broker: Broker, path: str, topic: str, index: int) -> ErrorCode:
     if path != broker.log_dir:
         return ErrorCode.log_dir_not_found
     partition = broker.cluster.controller.partition(topic, index)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from sojourn.kafka import wire
+from sojourn.kafka.answer_parts import NO_ID, NOT_ASKED
 from sojourn.kafka.features import SUPPORTED
 from sojourn.kafka.internal_topics import is_internal
 from sojourn.kafka.topic import name_error
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.broker import Context, Reply
     from sojourn.kafka.partition import Partition
     from sojourn.kafka.topic import Topic
 
-_NO_ID = UUID(int=0)
-_NOT_ASKED = -(2**31)  # authorized operations were not asked for
 # Every client may do everything, a bit for each: read 3, write 4, create 5, delete 6, alter 7,
 # describe 8, act as a broker 9, describe and alter settings 10 and 11, write idempotently 12.
 _TOPIC_OPERATIONS = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
@@ -39,15 +37,6 @@ _LEVEL_0_SINCE = 4
 
 # A client's software name and version.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {
-        "api_versions": api_versions,
-        "metadata": metadata,
-        "describe_cluster": describe_cluster,
-        "describe_topic_partitions": describe_topic_partitions,
-    }
 
 
 def api_versions(request: Any, reply: Reply, context: Context) -> None:
@@ -103,7 +92,7 @@ def metadata(request: Any, reply: Reply, context: Context) -> None:
                     _unknown(name, ErrorCode.invalid_request, topic_id)
                     for name, topic_id in names_and_ids
                 ],
-                "cluster_authorized_operations": _NOT_ASKED,
+                "cluster_authorized_operations": NOT_ASKED,
             }
         )
         return
@@ -122,7 +111,7 @@ def metadata(request: Any, reply: Reply, context: Context) -> None:
                 {
                     **_described(topic),
                     "partitions": [_partition(partition) for partition in topic.partitions],
-                    "topic_authorized_operations": _TOPIC_OPERATIONS if with_topics else _NOT_ASKED,
+                    "topic_authorized_operations": _TOPIC_OPERATIONS if with_topics else NOT_ASKED,
                 }
             )
         else:
@@ -133,7 +122,7 @@ def metadata(request: Any, reply: Reply, context: Context) -> None:
             "cluster_id": cluster.id,
             "controller_id": cluster.controller.id,
             "topics": topics,
-            "cluster_authorized_operations": _CLUSTER_OPERATIONS if with_cluster else _NOT_ASKED,
+            "cluster_authorized_operations": _CLUSTER_OPERATIONS if with_cluster else NOT_ASKED,
         }
     )
 
@@ -189,7 +178,7 @@ def describe_cluster(request: Any, reply: Reply, context: Context) -> None:
                 "cluster_id": "",
                 "controller_id": -1,
                 "brokers": [],
-                "cluster_authorized_operations": _NOT_ASKED,
+                "cluster_authorized_operations": NOT_ASKED,
                 "endpoint_type": 1,
             }
         )
@@ -204,7 +193,7 @@ def describe_cluster(request: Any, reply: Reply, context: Context) -> None:
             ],
             "cluster_authorized_operations": _CLUSTER_OPERATIONS
             if request.include_cluster_authorized_operations
-            else _NOT_ASKED,
+            else NOT_ASKED,
             "endpoint_type": 1,
         }
     )
@@ -266,7 +255,7 @@ def _unknown(name: str | None, error: ErrorCode, topic_id: UUID | None = None) -
     return {
         "error_code": error,
         "name": name,
-        "topic_id": topic_id or _NO_ID,
+        "topic_id": topic_id or NO_ID,
         "is_internal": name is not None and is_internal(name),
         "partitions": [],
     }

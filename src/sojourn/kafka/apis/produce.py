@@ -25,12 +25,12 @@ case: the batch was appended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sojourn.kafka.answer_parts import current_leader, leader_endpoints
 from sojourn.kafka.delayed import DelayedRequest
 from sojourn.kafka.internal_topics import ADMIN_CLIENT
-from sojourn.kafka.leaders import current_leader, leader_endpoints
 from sojourn.kafka.log.batch import TRANSACTIONAL, single_batch
 from sojourn.kafka.refusal import RecordError, Refused
 from sojourn.kafka.transactions import Owner, code_for_writers
@@ -38,7 +38,8 @@ from sojourn.kafka.wire import ErrorCode, milliseconds
 
 if TYPE_CHECKING:
     from sojourn.kafka.agenda import Agenda
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.broker import Context, Reply
+    from sojourn.kafka.cluster import Cluster
     from sojourn.kafka.leadership import Leadership
     from sojourn.kafka.log.batch import Batch
     from sojourn.kafka.partition import Appended, Partition
@@ -62,7 +63,7 @@ class ProduceResult:
         "record_errors",
     )
 
-    def __init__(self, index: int, partition: Partition | None) -> None:
+    def __init__(self, index: int, partition: Partition | None = None) -> None:
         self.index = index
         self.partition = partition
         self.appended: Appended | None = None
@@ -105,45 +106,17 @@ class DelayedProduce(DelayedRequest):
         self.answer()
 
 
-class _Answer:
-    """Sends the answer, once every partition has a result."""
-
-    def __init__(
-        self, rows: list[tuple[str, list[ProduceResult]]], reply: Reply, acks: int, context: Context
-    ) -> None:
-        self._rows = rows
-        self._reply = reply
-        self._acks = acks
-        self._context = context
-
-    def __call__(self) -> None:
-        if self._acks == 0:
-            # Without an answer, closing the connection is the only way to report an error.
-            if any(result.error is not ErrorCode.none for _, row in self._rows for result in row):
-                self._reply.hang_up()
-            else:
-                self._reply.send_nothing()
-            return
-        self._reply(
-            {
-                "responses": [
-                    {"name": name, "partition_responses": [_fields(result) for result in row]}
-                    for name, row in self._rows
-                ],
-                "node_endpoints": self._endpoints(),
-            }
-        )
-
-    def _endpoints(self) -> list[dict[str, Any]]:
-        return leader_endpoints(
-            (
-                result.partition
-                for _, row in self._rows
-                for result in row
-                if result.error is ErrorCode.not_leader_or_follower
-            ),
-            self._context,
-        )
+def answer_when_replicated(
+    pending: list[PendingProduce], answer: Callable[[], None], timeout_ms: int, cluster: Cluster
+) -> None:
+    """Answer now if nothing is pending, else when all of it is replicated, or after the timeout."""
+    if not pending:
+        answer()
+        return
+    cluster.purgatories.produce.try_complete_else_watch(
+        DelayedProduce(timeout_ms, cluster.agenda, pending, answer),
+        requires=[(leadership.key, offset) for _, leadership, offset in pending],
+    )
 
 
 def _fields(result: ProduceResult) -> dict[str, Any]:
@@ -165,15 +138,9 @@ def _fields(result: ProduceResult) -> dict[str, Any]:
     return fields
 
 
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {"produce": produce}
-
-
 def produce(request: Any, reply: Reply, context: Context) -> None:
     """Append to each partition, and answer now or when the replicas have it."""
     broker = context.broker
-    cluster = broker.cluster
-    acks = request.acks
     rows: list[tuple[str, list[ProduceResult]]] = []
     pending: list[PendingProduce] = []
     for topic in request.topic_data:
@@ -189,14 +156,32 @@ def produce(request: Any, reply: Reply, context: Context) -> None:
                 result.record_errors = refused.records
             row.append(result)
         rows.append((topic.name, row))
-    answer = _Answer(rows, reply, acks, context)
-    if not pending:
-        answer()
-        return
-    cluster.purgatories.produce.try_complete_else_watch(
-        DelayedProduce(milliseconds(request.timeout), cluster.agenda, pending, answer),
-        requires=[(leadership.key, offset) for _, leadership, offset in pending],
-    )
+    results = [result for _, row in rows for result in row]
+
+    def answer() -> None:
+        if request.acks == 0:
+            # Without an answer, closing the connection is the only way to report an error.
+            if any(result.error is not ErrorCode.none for result in results):
+                reply.hang_up()
+            else:
+                reply.send_nothing()
+            return
+        not_led = (
+            result.partition
+            for result in results
+            if result.error is ErrorCode.not_leader_or_follower
+        )
+        reply(
+            {
+                "responses": [
+                    {"name": name, "partition_responses": [_fields(result) for result in row]}
+                    for name, row in rows
+                ],
+                "node_endpoints": leader_endpoints(not_led, context),
+            }
+        )
+
+    answer_when_replicated(pending, answer, milliseconds(request.timeout), broker.cluster)
 
 
 def _append(

@@ -12,22 +12,16 @@ target; a cancelled one goes back to the original replicas.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sojourn.kafka.answer_parts import by_topic
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.broker import Context, Reply
     from sojourn.kafka.controller import Controller
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {
-        "alter_partition_reassignments": alter_partition_reassignments,
-        "list_partition_reassignments": list_partition_reassignments,
-    }
 
 
 def alter_partition_reassignments(request: Any, reply: Reply, context: Context) -> None:
@@ -39,14 +33,9 @@ def alter_partition_reassignments(request: Any, reply: Reply, context: Context) 
         for entry in topic.partitions:
             fields: dict[str, Any] = {"partition_index": entry.partition_index}
             try:
-                _alter(
-                    controller,
-                    topic.name,
-                    entry.partition_index,
-                    entry.replicas,
-                )
+                _alter(controller, topic.name, entry.partition_index, entry.replicas)
             except Refused as refused:
-                fields |= {"error_code": refused.code, "error_message": refused.reason or None}
+                fields |= refused.fields
             row.append(fields)
         responses.append({"name": topic.name, "partitions": row})
     reply({"responses": responses, "error_message": None if responses else ""})
@@ -90,15 +79,14 @@ def list_partition_reassignments(request: Any, reply: Reply, context: Context) -
             for index in topic.partition_indexes
         ]
         partitions = [partition for partition in candidates if partition is not None]
-    rows: dict[str, list[dict[str, Any]]] = {}
+    rows = []
     for partition in partitions:
         if partition.is_reassigning:
-            rows.setdefault(partition.topic.name, []).append(
-                {
-                    "partition_index": partition.index,
-                    "replicas": partition.replicas,
-                    "adding_replicas": partition.adding,
-                    "removing_replicas": partition.removing,
-                }
-            )
-    reply({"topics": [{"name": name, "partitions": row} for name, row in rows.items()]})
+            fields = {
+                "partition_index": partition.index,
+                "replicas": partition.replicas,
+                "adding_replicas": partition.adding,
+                "removing_replicas": partition.removing,
+            }
+            rows.append((partition.topic.name, fields))
+    reply({"topics": by_topic(rows)})

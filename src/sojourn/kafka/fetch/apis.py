@@ -5,20 +5,19 @@ The partitions of a request are those it names, or those of its session (session
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
+from sojourn.kafka.answer_parts import by_topic, current_leader, leader_endpoints
 from sojourn.kafka.fetch.fetch import Fetch
 from sojourn.kafka.fetch.reader import FetchPartition, ReadResult
 from sojourn.kafka.fetch.sessions import FINAL, FULL, NO_SESSION, FetchSession, SessionPartition
-from sojourn.kafka.leaders import current_leader, leader_endpoints
 from sojourn.kafka.log.isolation import READ_COMMITTED, READ_UNCOMMITTED
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.wire import ErrorCode, milliseconds
 
 if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.broker import Context, Reply
     from sojourn.kafka.partition import Partition
 
 # Versions from which on
@@ -27,10 +26,6 @@ _TOPIC_IDS_SINCE = 13  # topics are named by their ids
 _LEADER_SINCE = 16  # an answer names the leader that was not found here
 
 _LEADER_ELSEWHERE = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {"fetch": fetch}
 
 
 def fetch(request: Any, reply: Reply, context: Context) -> None:
@@ -158,12 +153,9 @@ def _find_partition(
 def _rows(
     results: Iterable[tuple[SessionPartition, ReadResult]], by_id: bool, version: int
 ) -> list[dict[str, Any]]:
-    """The results, grouped by topic."""
-    rows: dict[str | UUID | None, list[dict[str, Any]]] = {}
-    for (topic, _), result in results:
-        rows.setdefault(topic, []).append(_fields(result, version))
-    name = "topic_id" if by_id else "topic"
-    return [{name: topic, "partitions": partitions} for topic, partitions in rows.items()]
+    """The results, by topic."""
+    rows = ((topic, _fields(result, version)) for (topic, _), result in results)
+    return by_topic(rows, "topic_id" if by_id else "topic")
 
 
 def _fields(result: ReadResult, version: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sojourn.kafka.answer_parts import NOT_ASKED
 from sojourn.kafka.groups.any_group import AnyGroup, State
 from sojourn.kafka.groups.coordinator import GroupCoordinator
 from sojourn.kafka.wire import ErrorCode, Fields
@@ -12,14 +13,13 @@ from sojourn.kafka.wire import ErrorCode, Fields
 if TYPE_CHECKING:
     from sojourn.kafka.broker import Context, Handler, Reply
 
-_NOT_ASKED = -(2**31)
 _ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8  # read, delete, describe
 
 
 def authorized_operations(request: Any) -> int:
     """What a client may do with a group, which is everything; if it asks."""
     is_asked = getattr(request, "include_authorized_operations", False)
-    return _ALL_OPERATIONS if is_asked else _NOT_ASKED
+    return _ALL_OPERATIONS if is_asked else NOT_ASKED
 
 
 class GroupAdminApis:

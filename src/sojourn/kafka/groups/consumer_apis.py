@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
+from sojourn.kafka.answer_parts import NO_ID, by_topic
 from sojourn.kafka.groups.admin_apis import authorized_operations
 from sojourn.kafka.groups.consumer.group import ConsumerGroup
 from sojourn.kafka.groups.consumer.member import Place
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from sojourn.kafka.broker import Context, Handler, Reply
 
 _CONSUMER = 1  # a member's type: it uses the consumer protocol
-_NO_TOPIC = UUID(int=0)
 
 
 class ConsumerApis:
@@ -40,13 +39,7 @@ class ConsumerApis:
             self._check_enabled()
             answer = self._consumers.heartbeat(_beat(request, context))
         except Refused as refused:
-            reply(
-                {
-                    "error_code": refused.code,
-                    "error_message": refused.reason or None,
-                    "member_epoch": 0,
-                }
-            )
+            reply({**refused.fields, "member_epoch": 0})
             return
         assigned = answer.assigned
         reply(
@@ -77,9 +70,8 @@ class ConsumerApis:
                 )
         except Refused as refused:
             return {
+                **refused.fields,
                 "group_id": group_id,
-                "error_code": refused.code,
-                "error_message": refused.reason or None,
                 "group_state": "",
                 "group_epoch": 0,
                 "assignment_epoch": 0,
@@ -157,13 +149,10 @@ def _as_set(names: Iterable[str] | None) -> frozenset[str] | None:
 
 def _places(rows: Iterable[Any]) -> frozenset[Place]:
     return frozenset(
-        (row.topic_id or _NO_TOPIC, partition) for row in rows for partition in row.partitions
+        (row.topic_id or NO_ID, partition) for row in rows for partition in row.partitions
     )
 
 
 def _rows(places: Iterable[Place]) -> list[dict[str, Any]]:
     """Partitions by topic, in order."""
-    topics: dict[UUID, list[int]] = {}
-    for topic_id, partition in sorted(places):
-        topics.setdefault(topic_id, []).append(partition)
-    return [{"topic_id": one, "partitions": some} for one, some in topics.items()]
+    return by_topic(sorted(places), "topic_id")

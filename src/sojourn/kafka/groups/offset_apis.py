@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from sojourn.kafka.answer_parts import by_topic
 from sojourn.kafka.groups.coordinator import GroupCoordinator
 from sojourn.kafka.groups.messages import NO_GENERATION, UNKNOWN_MEMBER
 from sojourn.kafka.groups.offsets import Offsets
@@ -26,6 +27,7 @@ class OffsetApis:
 
     def __init__(self, coordinator: GroupCoordinator) -> None:
         self._offsets = Offsets(coordinator)
+        self._store = coordinator.store
 
     def handlers(self) -> Mapping[str, Handler]:
         return {
@@ -106,7 +108,7 @@ class OffsetApis:
                 partition_error = error
 
         def offset(topic: str, partition: int) -> Fields:
-            if require_stable and self._offsets.is_unstable(group.group_id, (topic, partition)):
+            if require_stable and self._store.is_pending(group.group_id, topic, partition):
                 return _offset(partition, None, ErrorCode.unstable_offset_commit)
             return _offset(partition, committed.get((topic, partition)), partition_error)
 
@@ -169,15 +171,13 @@ def _exists(context: Context, topic: str, partition: int) -> bool:
 
 def _per_topic(
     partitions: Iterable[tuple[str, Any]], answers: Mapping[TopicPartition, ErrorCode]
-) -> list[Fields]:
+) -> list[dict[str, Any]]:
     """One answer for each partition asked for; those without one do not exist."""
-    topics: dict[str, list[Fields]] = {}
-    for topic, row in partitions:
-        error = answers.get((topic, row.partition_index), ErrorCode.unknown_topic_or_partition)
-        topics.setdefault(topic, []).append(
-            {"partition_index": row.partition_index, "error_code": error}
-        )
-    return [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()]
+    unknown = ErrorCode.unknown_topic_or_partition
+    return by_topic(
+        (topic, {"partition_index": index, "error_code": answers.get((topic, index), unknown)})
+        for topic, index in ((topic, row.partition_index) for topic, row in partitions)
+    )
 
 
 def _offset(partition: int, committed: CommittedOffset | None, error: ErrorCode) -> Fields:

@@ -141,10 +141,6 @@ class Offsets:
         # Producers know no epochs.
         return ErrorCode.illegal_generation if in_transaction else ErrorCode.stale_member_epoch
 
-    def is_unstable(self, group_id: str, place: TopicPartition) -> bool:
-        """Whether an open transaction commits this offset."""
-        return self._store.is_pending(group_id, *place)
-
     def fetch(
         self, group_id: str, member_id: str | None = None, epoch: int = -1
     ) -> tuple[ErrorCode, Mapping[TopicPartition, CommittedOffset]]:

@@ -237,20 +237,16 @@ def with_records(
     return Batch(bytes(data))
 
 
-def each_record(batch: Batch, records: bytes | memoryview) -> Iterator[tuple[int, int, int]]:
-    """Each record's offset, time and key size, -1 for no key; or Refused."""
+def each_record(batch: Batch, records: bytes | memoryview) -> Iterator[tuple[int, int, int, int]]:
+    """Each record's offset and time, and where its key and its end are; or IndexError."""
     at = 0
-    try:
-        for _ in range(batch.count):
-            size, at = decode_varint(records, at)
-            end = at + size
-            time_delta, at = decode_varint(records, at + 1)
-            offset_delta, at = decode_varint(records, at)
-            key_size, at = decode_varint(records, at)
-            yield batch.base_offset + offset_delta, batch.base_timestamp + time_delta, key_size
-            at = end
-    except IndexError:
-        raise Refused(ErrorCode.invalid_record, "the records cannot be read") from None
+    for _ in range(batch.count):
+        size, at = decode_varint(records, at)
+        end = at + size
+        time_delta, at = decode_varint(records, at + 1)
+        offset_delta, at = decode_varint(records, at)
+        yield batch.base_offset + offset_delta, batch.base_timestamp + time_delta, at, end
+        at = end
 
 
 def first_at_or_after(batch: Batch, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
@@ -264,9 +260,9 @@ def first_at_or_after(batch: Batch, timestamp_ms: int, from_offset: int) -> tupl
     if batch.attributes & APPEND_TIME:
         return first, batch.max_timestamp
     try:
-        for offset, time_ms, _ in each_record(batch, batch.decompressed()):
+        for offset, time_ms, _, _ in each_record(batch, batch.decompressed()):
             if time_ms >= timestamp_ms and offset >= from_offset:
                 return offset, time_ms
-    except (CannotDecompress, Refused):  # such records were not checked when they came
+    except (CannotDecompress, IndexError):  # such records were not checked when they came
         return first, max(batch.base_timestamp, timestamp_ms)
     return None

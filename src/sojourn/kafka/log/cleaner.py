@@ -33,6 +33,7 @@ from sojourn.kafka.log.batch import (
     DELETE_HORIZON,
     TRANSACTIONAL,
     Batch,
+    each_record,
     with_records,
 )
 from sojourn.kafka.log.compression import CannotDecompress, compress
@@ -219,23 +220,11 @@ def _last_offsets(log: Log) -> set[int]:
 
 def _raw_records(batch: Batch) -> Iterator[_RawRecord]:
     data = batch.decompressed()
-    at = 0
-    for _ in range(batch.count):
-        size, at = decode_varint(data, at)
-        end = at + size
-        time_delta, at = decode_varint(data, at + 1)
-        offset_delta, at = decode_varint(data, at)
-        tail = data[at:end]
-        key, at = decode_field(data, at)
-        value_size, at = decode_varint(data, at)
-        yield _RawRecord(
-            batch.base_offset + offset_delta,
-            batch.base_timestamp + time_delta,
-            key,
-            value_size < 0 and not batch.attributes & CONTROL,
-            tail,
-        )
-        at = end
+    for offset, time_ms, key_at, end in each_record(batch, data):
+        key, at = decode_field(data, key_at)
+        value_size, _ = decode_varint(data, at)
+        is_tombstone = value_size < 0 and not batch.attributes & CONTROL
+        yield _RawRecord(offset, time_ms, key, is_tombstone, data[key_at:end])
 
 
 def _rewritten(batch: Batch, records: list[_RawRecord], horizon_ms: int | None) -> Batch:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from sojourn.errors import OutOfRange, WrongType
-from sojourn.kafka.log.batch import APPEND_TIME, Batch, build_batch
+from sojourn.kafka.log.batch import APPEND_TIME, Batch, build_batch, each_record
 from sojourn.kafka.log.compression import CannotDecompress
 from sojourn.kafka.log.varint import decode_field, decode_varint, encode_field, encode_varint
 from sojourn.kafka.refusal import Refused
@@ -79,13 +79,13 @@ def batch_of(records: Iterable[Record], now_ms: int) -> Batch:
 
 def records_in(batch: Batch, topic: str, partition: int) -> Iterator[Record]:
     """The records of a batch that stands in this partition's log; or Refused."""
+    has_append_time = batch.attributes & APPEND_TIME
     try:
         data = batch.decompressed()
-        at = 0
-        for _ in range(batch.count):
-            size, at = decode_varint(data, at)
-            yield _decode_record(data, at, batch, topic, partition)
-            at += size
+        for offset, create_ms, key_at, _ in each_record(batch, data):
+            value, key, headers = _decode_rest(data, key_at)
+            time_ms = batch.max_timestamp if has_append_time else create_ms
+            yield Record(value, key, headers, time_ms, topic, partition, offset)
     except (CannotDecompress, IndexError) as error:
         raise Refused(
             ErrorCode.invalid_record, f"the records of {batch!r} cannot be read: {error}"
@@ -102,9 +102,8 @@ def encode_record(record: Record, time_delta: int, offset_delta: int) -> bytes:
     return encode_field(b"".join(parts))
 
 
-def _decode_record(data: bytes, at: int, batch: Batch, topic: str, partition: int) -> Record:
-    time_delta, at = decode_varint(data, at + 1)
-    offset_delta, at = decode_varint(data, at)
+def _decode_rest(data: bytes, at: int) -> tuple[bytes | None, bytes | None, Headers]:
+    """The value, the key and the headers of the record whose key is here."""
     key, at = decode_field(data, at)
     value, at = decode_field(data, at)
     count, at = decode_varint(data, at)
@@ -113,8 +112,4 @@ def _decode_record(data: bytes, at: int, batch: Batch, topic: str, partition: in
         name, at = decode_field(data, at)
         header, at = decode_field(data, at)
         headers.append(((name or b"").decode(errors="replace"), header))
-    has_append_time = batch.attributes & APPEND_TIME
-    time_ms = batch.max_timestamp if has_append_time else batch.base_timestamp + time_delta
-    return Record(
-        value, key, tuple(headers), time_ms, topic, partition, batch.base_offset + offset_delta
-    )
+    return value, key, tuple(headers)

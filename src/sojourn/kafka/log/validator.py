@@ -25,6 +25,7 @@ from sojourn.kafka.log.batch import (
     recompressed,
 )
 from sojourn.kafka.log.compression import CODECS, CannotDecompress, compress
+from sojourn.kafka.log.varint import decode_varint
 from sojourn.kafka.refusal import RecordError, Refused
 from sojourn.kafka.wire import ErrorCode
 
@@ -58,7 +59,10 @@ def validate(batch: Batch, settings: Settings, now_ms: int) -> Batch:
             records = batch.decompressed()
         except CannotDecompress as error:
             raise Refused(ErrorCode.unknown_server_error, str(error)) from None
-    _check_records(batch, records, settings, now_ms)
+    try:
+        _check_records(batch, records, settings, now_ms)
+    except IndexError:
+        raise Refused(ErrorCode.invalid_record, "the records cannot be read") from None
     wanted = CODECS.get(settings.text("compression.type"), codec)
     if wanted != codec:
         batch = recompressed(batch, wanted, compress(wanted, bytes(records)))
@@ -70,7 +74,9 @@ def _check_records(
 ) -> None:
     if "compact" in settings.text("cleanup.policy"):
         keyless = [
-            n for n, (_, _, key_size) in enumerate(each_record(batch, records)) if key_size < 0
+            number
+            for number, (_, _, key_at, _) in enumerate(each_record(batch, records))
+            if decode_varint(records, key_at)[0] < 0
         ]
         _refuse(
             ErrorCode.invalid_record, keyless, "Compacted topic cannot accept message without key"
@@ -83,7 +89,7 @@ def _check_records(
     if before_ms < _UNLIMITED or batch.max_timestamp > latest:
         outside = [
             number
-            for number, (_, time_ms, _) in enumerate(each_record(batch, records))
+            for number, (_, time_ms, _, _) in enumerate(each_record(batch, records))
             if time_ms != _NO_TIME and not earliest <= time_ms <= latest
         ]
         _refuse(

@@ -14,7 +14,6 @@ without SASL, and on one that is authenticated, both APIs answer ILLEGAL_SASL_ST
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sojourn._log import log
@@ -26,7 +25,7 @@ from sojourn.kafka.wire import ErrorCode
 
 if TYPE_CHECKING:
     from sojourn.kafka import wire
-    from sojourn.kafka.broker import Broker, Context, Handler
+    from sojourn.kafka.broker import Broker, Context
     from sojourn.kafka.network.connection import Connection
 
 _HANDSHAKE, _AUTHENTICATE, _VERSIONS = "sasl_handshake", "sasl_authenticate", "api_versions"
@@ -40,7 +39,7 @@ class Authentication:
         self.user = ""
         self.mechanism = ""
         self._users = users
-        self._mechanisms = mechanisms
+        self.mechanisms = mechanisms
         self._session_ms = session_ms
         self._exchange: Exchange | None = None
         self._mechanism_asked = ""
@@ -82,7 +81,7 @@ class Authentication:
 
     def begin(self, mechanism: str, now_ms: int) -> bool:
         """Agree on a mechanism, if it is enabled."""
-        if mechanism not in self._mechanisms:
+        if mechanism not in self.mechanisms:
             return False
         if self.is_done:
             self._reauthenticated_ms = now_ms
@@ -120,10 +119,6 @@ class Authentication:
         self._exchange = None
         self._since_ms = now_ms
         return answer, self._session_ms
-
-    @property
-    def mechanisms(self) -> tuple[str, ...]:
-        return self._mechanisms
 
 
 class Authenticator:
@@ -172,10 +167,6 @@ def _illegal_state(request: wire.Request, broker: Broker) -> wire.Fields:
     with broker.cluster.agenda:
         answers = ErrorAnswers(request, broker)
         return answers.whole(error) or answers.merge({}, [(item, error) for item in answers.items])
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {_HANDSHAKE: handshake, _AUTHENTICATE: authenticate}
 
 
 def handshake(request: Any, reply: Reply, context: Context) -> None:

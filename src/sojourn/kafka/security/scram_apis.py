@@ -7,7 +7,6 @@ from the next authentication on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sojourn.kafka.refusal import Refused
@@ -22,14 +21,7 @@ from sojourn.kafka.security.users import (
 from sojourn.kafka.wire import ErrorCode, Fields
 
 if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {
-        "describe_user_scram_credentials": describe,
-        "alter_user_scram_credentials": alter,
-    }
+    from sojourn.kafka.broker import Context, Reply
 
 
 def describe(request: Any, reply: Reply, context: Context) -> None:
@@ -87,13 +79,13 @@ def alter(request: Any, reply: Reply, context: Context) -> None:
         if name not in errors:
             users.set_scram_credential(name, *change)
     names = dict.fromkeys(asked.name for asked in (*request.deletions, *request.upsertions))
-    reply({"results": [_altered(name, errors.get(name)) for name in names]})
-
-
-def _altered(name: str, refused: Refused | None) -> Fields:
-    if refused is None:
-        return {"user": name}
-    return {"user": name, "error_code": refused.code, "error_message": refused.reason or None}
+    reply(
+        {
+            "results": [
+                {"user": name} | (errors[name].fields if name in errors else {}) for name in names
+            ]
+        }
+    )
 
 
 def _change(asked: Any, users: Users) -> tuple[ScramMechanism, ScramCredential | None]:

@@ -5,7 +5,7 @@ Clients of older versions do not know PRODUCER_FENCED: they get INVALID_PRODUCER
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sojourn.kafka.internal_topics import is_internal
@@ -14,7 +14,7 @@ from sojourn.kafka.transactions.transaction import Owner
 from sojourn.kafka.wire import ErrorCode, Fields, milliseconds
 
 if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.broker import Context, Reply
     from sojourn.kafka.topic import TopicPartition
     from sojourn.kafka.transactions.coordinator import TransactionCoordinator
 
@@ -23,15 +23,6 @@ _INIT_FENCED_SINCE = 4
 _FENCED_SINCE = 2
 
 _SEVERAL_TRANSACTIONS_SINCE = 4  # from this version on brokers send it, for several producers
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {
-        "init_producer_id": init_producer_id,
-        "add_partitions_to_txn": add_partitions_to_txn,
-        "add_offsets_to_txn": add_offsets_to_txn,
-        "end_txn": end_txn,
-    }
 
 
 def coordinator_of(context: Context, transactional_id: str) -> TransactionCoordinator:

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sojourn.kafka.answer_parts import by_topic
+from sojourn.kafka.internal_topics import OFFSETS
 from sojourn.kafka.refusal import Refused
 from sojourn.kafka.transactions.apis import coordinator_of
 from sojourn.kafka.transactions.transaction import State, Transaction
 from sojourn.kafka.wire import ErrorCode, Fields
 
 if TYPE_CHECKING:
-    from sojourn.kafka.broker import Broker, Context, Handler, Reply
+    from sojourn.kafka.broker import Context, Reply
 
 # Kafka's other states, which a transaction never has here.
 _UNUSED_STATES = ("Dead", "PrepareEpochFence")
 _STATES = {*(state.value for state in State), *_UNUSED_STATES}
-
-# The topic with the offsets of groups: a transaction with offsets shows a partition of it.
-_OFFSETS_TOPIC = "__consumer_offsets"
-
-
-def handlers(broker: Broker) -> Mapping[str, Handler]:
-    return {
-        "describe_transactions": describe_transactions,
-        "list_transactions": list_transactions,
-        "describe_producers": describe_producers,
-    }
 
 
 def describe_transactions(request: Any, reply: Reply, context: Context) -> None:
@@ -52,13 +42,9 @@ def _described(transactional_id: str, context: Context) -> Fields:
             "producer_id": 0,
             "producer_epoch": 0,
         }
-    topics: dict[str, list[int]] = {}
-    for topic, index in sorted(transaction.partitions):
-        topics.setdefault(topic, []).append(index)
-    if transaction.groups:
-        count = context.broker.settings.number("offsets.topic.num.partitions")
-        indexes = {_java_hash(group_id) % count for group_id in transaction.groups}
-        topics[_OFFSETS_TOPIC] = sorted(indexes)
+    # A transaction with offsets of a group shows the partition in which Kafka keeps them.
+    count = context.broker.settings.number("offsets.topic.num.partitions")
+    of_groups = {(OFFSETS, _java_hash(group_id) % count) for group_id in transaction.groups}
     return {
         "transactional_id": transactional_id,
         "transaction_state": transaction.state.value,
@@ -66,7 +52,7 @@ def _described(transactional_id: str, context: Context) -> Fields:
         "transaction_start_time": transaction.started_ms,
         "producer_id": transaction.owner.producer_id,
         "producer_epoch": transaction.owner.epoch,
-        "topics": [{"topic": topic, "partitions": some} for topic, some in topics.items()],
+        "topics": by_topic([*sorted(transaction.partitions), *sorted(of_groups)], "topic"),
     }
 
 
@@ -128,21 +114,16 @@ def describe_producers(request: Any, reply: Reply, context: Context) -> None:
 
 
 def _producers(topic: str, index: int, context: Context) -> Fields:
-    metadata_cache = context.broker.metadata_cache
-    partition = metadata_cache.partition(topic, index)
-    error = ErrorCode.none
-    if partition is None:
-        error = ErrorCode.unknown_topic_or_partition
-    elif not partition.is_led_by(context.broker.id):
-        error = ErrorCode.not_leader_or_follower
-    if partition is None or error is not ErrorCode.none:
+    try:
+        log = context.broker.led_partition(topic, index).log
+    except Refused as refused:
+        is_known = context.broker.metadata_cache.topic(topic) is not None
         return {
             "partition_index": index,
-            "error_code": error,
-            "error_message": None if metadata_cache.topic(topic) else f"there is no topic {topic}",
+            "error_code": refused.code,
+            "error_message": None if is_known else f"there is no topic {topic}",
             "active_producers": [],
         }
-    log = partition.log
     return {
         "partition_index": index,
         "active_producers": [
