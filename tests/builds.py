@@ -114,6 +114,7 @@ TOGETHER = (
     "replay/test_rows",
     "spark/test_stream_stages",
     "test_build",
+    "test_signatures",
 )
 
 BOTH_BUILDS = {*TOGETHER, *(name for names in TESTS_OF.values() for name in names)}

@@ -86,7 +86,7 @@ class Forked(SojournError, RuntimeError):
 
 
 class TaskReleased(SojournError, RuntimeError):
-    """The task has run or was cancelled and let go of its callback; make a new task."""
+    """The task has run or was cancelled and has released its callback; make a new task."""
 
 
 class WrongThread(SojournError, RuntimeError):

@@ -17,8 +17,8 @@ import pytest
 from sojourn import ManualClock, cli, history
 from sojourn.cli import entry
 from sojourn.errors import BadFile, NoSuchFile
-from sojourn.history import findings
 from sojourn.history import names as names_file
+from sojourn.history.findings import Kind, Reason
 from sojourn.history.folder import Folder
 from sojourn.history.stretch import Stretch
 from tests.checkout import ROOT
@@ -27,7 +27,6 @@ from tests.history.world import unsynced as unsynced
 
 HOUR_MS = 3_600_000
 START_MS = 1_763_244_000_000  # 2025-11-15T22:00
-BEFORE, DEPENDS = findings.BEFORE, findings.DEPENDS
 Row = dict[str, Any]
 
 
@@ -111,7 +110,7 @@ def test_a_history_is_verified_while_it_is_recorded(tmp_path: Path) -> None:
         waits.submit("B", [("k", 1)], 100)
         verification = verify(tmp_path)
         assert verification.is_proven, verification.differences
-        assert verification.unproven[findings.NOT_RECORDED] == 1
+        assert verification.unproven[Reason.NOT_RECORDED] == 1
         assert verification.proven == 1
 
 
@@ -248,7 +247,7 @@ def test_an_outcome_that_was_changed_is_found(recorded: Path) -> None:
         return [{**row, "at_ms": row["at_ms"] + (row["id"] == "A")} for row in rows]
 
     change(parts(recorded, "outcomes")[0], later)
-    verification = check_found(recorded, {findings.CHANGED, findings.DATA})
+    verification = check_found(recorded, {Kind.CHANGED, Kind.DATA})
     first = verification.differences[0]
     assert first.name == "A"
     assert isinstance(first.told, dict)
@@ -262,47 +261,47 @@ def test_every_column_of_an_outcome_is_compared(recorded: Path, column: str, val
         return [{**row, column: value} if row["id"] == "A" else row for row in rows]
 
     change(parts(recorded, "outcomes")[0], other)
-    check_found(recorded, {findings.CHANGED, findings.DATA})
+    check_found(recorded, {Kind.CHANGED, Kind.DATA})
 
 
 def test_an_outcome_that_is_missing_is_found(recorded: Path) -> None:
     change(parts(recorded, "outcomes")[0], lambda rows: rows[1:])
-    kinds = {findings.NOT_TOLD, findings.DATA, findings.FILE}
+    kinds = {Kind.NOT_TOLD, Kind.DATA, Kind.FILE}
     check_found(recorded, kinds)
 
 
 def test_an_outcome_that_is_there_twice_is_found(recorded: Path) -> None:
     change(parts(recorded, "outcomes")[0], lambda rows: [*rows, rows[0]])
-    kinds = {findings.TOLD_TWICE, findings.DATA, findings.FILE}
+    kinds = {Kind.TOLD_TWICE, Kind.DATA, Kind.FILE}
     check_found(recorded, kinds)
 
 
 def test_an_operation_that_is_missing_is_found(recorded: Path) -> None:
     change(parts(recorded, "operations")[0], lambda rows: rows[1:])
-    check_found(recorded, {findings.NEVER_SUBMITTED, findings.FILE})
+    check_found(recorded, {Kind.NEVER_SUBMITTED, Kind.FILE})
 
 
 def test_an_operation_that_is_there_twice_is_found(recorded: Path) -> None:
     change(parts(recorded, "operations")[0], lambda rows: [*rows, rows[0]])
-    check_found(recorded, {findings.REJECTED, findings.FILE})
+    check_found(recorded, {Kind.REJECTED, Kind.FILE})
 
 
 def test_a_signal_that_is_missing_is_found(recorded: Path) -> None:
     change(parts(recorded, "signals")[0], lambda rows: rows[1:])
-    kinds = {findings.CHANGED, findings.STILL_WAITING, findings.FILE}
+    kinds = {Kind.CHANGED, Kind.STILL_WAITING, Kind.FILE}
     verification = check_found(recorded, kinds)
     assert {each.name for each in verification.differences if each.told} == {"A", "D"}
 
 
 def test_a_signal_that_is_there_twice_is_found_though_it_changes_nothing(recorded: Path) -> None:
     change(parts(recorded, "signals")[0], lambda rows: [*rows, rows[0]])
-    verification = check_found(recorded, {findings.FILE})
+    verification = check_found(recorded, {Kind.FILE})
     assert "has 3 rows, and 2 were recorded" in verification.differences[0].name
 
 
 def test_a_cancel_that_is_missing_is_found(recorded: Path) -> None:
     change(parts(recorded, "cancels")[0], lambda rows: [])
-    verification = check_found(recorded, {findings.CHANGED, findings.FILE})
+    verification = check_found(recorded, {Kind.CHANGED, Kind.FILE})
     assert verification.differences[-1].name == "C"
 
 
@@ -311,7 +310,7 @@ def test_an_outcome_too_early_for_its_operation_is_found(recorded: Path) -> None
         return [{**row, "timeout_ms": 10**9} if row["id"] == "B" else row for row in rows]
 
     change(parts(recorded, "operations")[0], never)
-    check_found(recorded, {findings.STILL_WAITING})
+    check_found(recorded, {Kind.STILL_WAITING})
 
 
 def test_a_file_that_is_missing_damaged_or_a_stranger_is_found(recorded: Path) -> None:
@@ -325,7 +324,7 @@ def test_a_file_that_is_missing_damaged_or_a_stranger_is_found(recorded: Path) -
         verify(recorded)
     second.unlink()
     verification = verify(recorded)
-    texts = [each.name for each in verification.differences if each.kind == findings.FILE]
+    texts = [each.name for each in verification.differences if each.kind == Kind.FILE]
     assert len(texts) == 3
     assert any("none of the recorded files" in text for text in texts)
     assert sum("is gone" in text for text in texts) == 2
@@ -335,7 +334,7 @@ def test_only_so_many_differences_are_listed_and_all_are_counted(recorded: Path)
     change(parts(recorded, "outcomes")[0], lambda rows: [{**row, "at_ms": 1} for row in rows])
     verification = verify(recorded, show=2)
     assert len(verification.differences) == 2
-    assert verification.counts == {findings.CHANGED: 3, findings.DATA: 3}
+    assert verification.counts == {Kind.CHANGED: 3, Kind.DATA: 3}
 
 
 def test_another_file_s_history_is_refused(recorded: Path, tmp_path: Path) -> None:
@@ -359,8 +358,8 @@ def test_of_a_cut_history_what_is_not_known_is_counted_and_no_difference(recorde
     assert verification.is_proven, verification.differences
     assert not verification.is_complete
     # D completes by what a and b had reached before.
-    assert verification.unproven[DEPENDS] == 1
-    assert verification.unproven[findings.TOLD_BEFORE] == 3
+    assert verification.unproven[Reason.DEPENDS] == 1
+    assert verification.unproven[Reason.TOLD_BEFORE] == 3
     assert verification.proven == 1  # E: c moved to 8 for the first time since, so it was below
     assert verification.waiting == 1
 
@@ -377,7 +376,7 @@ def test_an_operation_submitted_before_the_first_hour_is_not_in_the_history(tmp_
     remove_first_hour(tmp_path)
     verification = verify(tmp_path)
     assert verification.is_proven
-    assert verification.unproven[BEFORE] == 1
+    assert verification.unproven[Reason.BEFORE] == 1
     assert verification.proven == 0
 
 
@@ -400,7 +399,7 @@ def test_a_history_begun_late_is_a_cut_one(tmp_path: Path) -> None:
     verification = verify(tmp_path)
     assert verification.is_proven, verification.differences
     assert not verification.is_complete
-    assert verification.unproven[DEPENDS] == 2  # B and C: l may have come to anything
+    assert verification.unproven[Reason.DEPENDS] == 2  # B and C: l may have come to anything
     assert verification.proven == 1
 
 

@@ -6,8 +6,9 @@ import argparse
 import json
 import sys
 from base64 import b64encode
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from sojourn.core.time_texts import moment_text
 
 if TYPE_CHECKING:
     from sojourn.durable import Answer, Operation
@@ -85,18 +86,10 @@ def operation_fields(operation: Operation) -> dict[str, Any]:
 def operation_text(operation: Operation) -> str:
     """The operation in a few words."""
     class_ = f" [{operation.class_}]" if operation.class_ else ""
-    if operation.waited_ms is None:
-        return f"{operation.id}{class_}: waiting until {_moment(operation.deadline_ms)}"
+    if operation.at_ms is None or operation.waited_ms is None:
+        return f"{operation.id}{class_}: waiting until {moment_text(operation.deadline_ms)}"
     by = "" if operation.by_key is None else f" by {operation.by_key}"
     return (
         f"{operation.number}  {operation.id}{class_}: {operation.status}{by} at "
-        f"{_moment(operation.at_ms)}, after {operation.waited_ms / 1000:,.3f} s"
+        f"{moment_text(operation.at_ms)}, after {operation.waited_ms / 1000:,.3f} s"
     )
-
-
-def _moment(at_ms: int | None) -> str:
-    try:
-        moment = datetime.fromtimestamp((at_ms or 0) / 1000, UTC)
-    except (OverflowError, ValueError, OSError):  # beyond the year 9999
-        return f"{at_ms} ms"
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 from sojourn.cli.options import add_command, add_spark
 from sojourn.cli.session import session
+from sojourn.core.time_texts import moment_text
 
 _EXAMPLES = """\
 CHECKPOINT is the folder that `sojourn stream --checkpoint` was given; the stream may be running.
@@ -110,10 +110,4 @@ def _text(whole: dict[str, Any]) -> str:
 
 
 def _moment(at_ms: int | None) -> str:
-    if at_ms is None:
-        return "not known yet"
-    try:
-        text = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    except (OverflowError, ValueError, OSError):
-        return str(at_ms)
-    return f"{at_ms} ({text})"
+    return "not known yet" if at_ms is None else f"{at_ms} ({moment_text(at_ms)})"

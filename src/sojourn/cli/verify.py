@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sojourn.cli.options import add_command, add_spark
 from sojourn.cli.progress import Progress, showing, watching
 from sojourn.cli.session import session
+from sojourn.core.time_texts import moment_text
 
 if TYPE_CHECKING:
     from sojourn.history import Difference, Verification
@@ -90,8 +90,11 @@ def _verify(args: argparse.Namespace, progress: Progress, spark: Any) -> Verific
 
 def _as_text(verification: Verification, took_s: float) -> str:
     rows = verification.rows
+    first, last = (
+        moment_text(ms, "seconds") for ms in (verification.first_ms, verification.last_ms)
+    )
     lines = [
-        f"history    {_moment(verification.first_ms)} to {_moment(verification.last_ms)}, "
+        f"history    {first} to {last}, "
         f"{verification.hours} {_plural(verification.hours, 'hour')}: "
         f"{rows['operations']:,} operations, "
         f"{rows['signals']:,} signals, {rows['cancels']:,} cancels, {rows['outcomes']:,} outcomes",
@@ -153,14 +156,6 @@ def _as_json(verification: Verification, took_s: float) -> str:
         "differences": [difference._asdict() for difference in verification.differences],
     }
     return json.dumps(fields, ensure_ascii=False)
-
-
-def _moment(time_ms: int) -> str:
-    try:
-        moment = datetime.fromtimestamp(time_ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{time_ms} ms"
-    return moment.strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _plural(count: int, word: str) -> str:

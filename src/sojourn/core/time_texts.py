@@ -29,6 +29,15 @@ def datetime_ms(moment: datetime) -> int:
     return (moment - _EPOCH) // _MILLISECOND
 
 
+def moment_text(ms: int, timespec: str = "milliseconds") -> str:
+    """Return the time that is `ms` after 1970, in UTC; beyond the year 9999, just the number."""
+    try:
+        moment = _EPOCH + ms * _MILLISECOND
+    except OverflowError:
+        return f"{ms} ms"
+    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
 def duration_ms(text: str) -> int | None:
     """Return the milliseconds of a duration; None if the text is none."""
     match = _DURATION.fullmatch(text)

@@ -13,15 +13,7 @@ from typing import Any
 
 from sojourn.durable.reader import OutcomesReader
 from sojourn.errors import BadFile
-from sojourn.history.findings import (
-    DATA,
-    NOT_RECORDED,
-    TOLD_BEFORE,
-    TOLD_COLUMNS,
-    Findings,
-    Step,
-    difference,
-)
+from sojourn.history.findings import TOLD_COLUMNS, Findings, Kind, Reason, Step, difference
 from sojourn.history.recorder import position_name
 from sojourn.history.stretch import Stretch
 from sojourn.history.tables import OUTCOMES
@@ -55,8 +47,8 @@ def compare_with_data(
     if stretch.is_cut and not last_number:  # it has no outcomes, so has no numbers
         first_number = newest + 1
         last_number = newest
-    findings.unproven[TOLD_BEFORE] += max(0, min(first_number, newest + 1) - oldest)
-    findings.unproven[NOT_RECORDED] += max(0, newest - max(last_number, oldest - 1))
+    findings.unproven[Reason.TOLD_BEFORE] += max(0, min(first_number, newest + 1) - oldest)
+    findings.unproven[Reason.NOT_RECORDED] += max(0, newest - max(last_number, oldest - 1))
     return same
 
 
@@ -76,9 +68,9 @@ def _compare(
         if row == other:
             same += 1
         elif other is not None or row["number"] >= oldest:
-            findings.add_one(difference(DATA, row["id"], row, other))
+            findings.add_one(difference(Kind.DATA, row["id"], row, other))
     for other in stored.values():
-        findings.add_one(difference(DATA, other["id"], None, other))
+        findings.add_one(difference(Kind.DATA, other["id"], None, other))
     return same
 
 

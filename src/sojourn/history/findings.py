@@ -9,25 +9,33 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-CHANGED = "told otherwise"
-NEVER_SUBMITTED = "told, and never submitted"
-STILL_WAITING = "told, and still waiting"
-NOT_TOLD = "ended, and not told"
-TOLD_TWICE = "told twice"
-REJECTED = "a row that means nothing"
-FILE = "a file that is not as recorded"
-DATA = "not as in the data file"
-
-BEFORE = "submitted before the history begins"
-DEPENDS = "depends on progress made before the history begins"
-NOT_RECORDED = "told after the end of the history"
-TOLD_BEFORE = "told before the history begins"
-
 WAITING = "waiting"
 OUTCOME = ("status", "at_ms", "by_key", "waited_ms")
 TOLD_COLUMNS = ["id", *OUTCOME, "number", "submitted_ms"]
 
 Step = Callable[[str], None]
+
+
+class Kind:
+    """How a difference shows."""
+
+    CHANGED = "told otherwise"
+    NEVER_SUBMITTED = "told, and never submitted"
+    STILL_WAITING = "told, and still waiting"
+    NOT_TOLD = "ended, and not told"
+    TOLD_TWICE = "told twice"
+    REJECTED = "a row that means nothing"
+    FILE = "a file that is not as recorded"
+    DATA = "not as in the data file"
+
+
+class Reason:
+    """Why an outcome is neither proven nor different."""
+
+    BEFORE = "submitted before the history begins"
+    DEPENDS = "depends on progress made before the history begins"
+    NOT_RECORDED = "told after the end of the history"
+    TOLD_BEFORE = "told before the history begins"
 
 
 class Difference(NamedTuple):
@@ -79,5 +87,5 @@ def add_rejected(findings: Findings, count: int, rejected: pa.Table) -> None:
     """Rows that the replay would not take: a recorder writes none of these."""
     rejected = rejected.slice(0, findings.show)
     each = zip(rejected["row"].to_pylist(), rejected["reason"].to_pylist(), strict=True)
-    differences = (Difference(REJECTED, text, None, reason) for text, reason in each)
-    findings.add(count, differences, REJECTED)
+    differences = (Difference(Kind.REJECTED, text, None, reason) for text, reason in each)
+    findings.add(count, differences, Kind.REJECTED)

@@ -12,18 +12,13 @@ import pyarrow.compute as pc
 
 from sojourn import replay
 from sojourn.history.findings import (
-    BEFORE,
-    CHANGED,
-    DEPENDS,
-    NEVER_SUBMITTED,
-    NOT_TOLD,
     OUTCOME,
-    STILL_WAITING,
     TOLD_COLUMNS,
-    TOLD_TWICE,
     WAITING,
     Difference,
     Findings,
+    Kind,
+    Reason,
     Step,
     add_rejected,
     difference,
@@ -117,7 +112,7 @@ def _compare(
 ) -> None:
     if stretch.is_cut:
         is_before = pc.less(recorded["submitted_ms"], stretch.first_ms)
-        findings.unproven[BEFORE] += pc.sum(is_before, min_count=0).as_py() or 0
+        findings.unproven[Reason.BEFORE] += pc.sum(is_before, min_count=0).as_py() or 0
         recorded = recorded.filter(pc.invert(is_before))
     place = pc.index_in(one_piece(recorded["id"]), value_set=one_piece(replayed["id"]))
     is_known = ~np.asarray(pc.is_null(place))
@@ -135,11 +130,11 @@ def _compare(
     sure = is_sure[places]
     waits = np.asarray(pc.equal(replayed["status"], WAITING))
     findings.proven += int((same & sure).sum())
-    findings.unproven[DEPENDS] += int((~sure).sum())
+    findings.unproven[Reason.DEPENDS] += int((~sure).sum())
     changed = ~same & sure & ~waits[places]
-    differences.add(CHANGED, told_rows[changed], places[changed])
+    differences.add(Kind.CHANGED, told_rows[changed], places[changed])
     still = ~same & sure & waits[places]
-    differences.add(STILL_WAITING, told_rows[still], places[still])
+    differences.add(Kind.STILL_WAITING, told_rows[still], places[still])
 
     untold = np.ones(len(replayed), dtype=np.bool_)
     untold[places] = False
@@ -152,11 +147,11 @@ def _compare(
     )
     open_ = waits | at_end
     findings.waiting += int((untold & open_ & is_sure).sum())
-    findings.unproven[DEPENDS] += int((untold & open_ & ~is_sure).sum())
+    findings.unproven[Reason.DEPENDS] += int((untold & open_ & ~is_sure).sum())
     # More progress would only have ended it earlier.
-    differences.add(NOT_TOLD, None, np.flatnonzero(untold & ~open_))
-    differences.add(NEVER_SUBMITTED, np.flatnonzero(~is_known), None)
-    differences.add(TOLD_TWICE, again, again_places)
+    differences.add(Kind.NOT_TOLD, None, np.flatnonzero(untold & ~open_))
+    differences.add(Kind.NEVER_SUBMITTED, np.flatnonzero(~is_known), None)
+    differences.add(Kind.TOLD_TWICE, again, again_places)
 
 
 class _Differences:

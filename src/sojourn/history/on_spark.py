@@ -15,17 +15,12 @@ from pyspark.sql import functions as F
 
 from sojourn import spark as on_spark
 from sojourn.history.findings import (
-    BEFORE,
-    CHANGED,
-    DEPENDS,
-    NEVER_SUBMITTED,
-    NOT_TOLD,
     OUTCOME,
-    STILL_WAITING,
     TOLD_COLUMNS,
-    TOLD_TWICE,
     WAITING,
     Findings,
+    Kind,
+    Reason,
     Step,
     add_rejected,
     difference,
@@ -45,7 +40,13 @@ from sojourn.replay import rows
 from sojourn.spark.session import quiet_pyspark
 
 _PROVEN, _OPEN = "proven", "open"
-_DIFFERENT = (CHANGED, STILL_WAITING, NOT_TOLD, NEVER_SUBMITTED, TOLD_TWICE)
+_DIFFERENT = (
+    Kind.CHANGED,
+    Kind.STILL_WAITING,
+    Kind.NOT_TOLD,
+    Kind.NEVER_SUBMITTED,
+    Kind.TOLD_TWICE,
+)
 _LEAST, _MOST = rows.LEAST, rows.MOST
 _SCHEMAS = {  # said, so that Spark need not look for them in the files
     OPERATIONS: "id string, submitted_ms long, timeout_ms long, "
@@ -180,7 +181,7 @@ def _compare(
 ) -> None:
     if stretch.is_cut:
         is_before = F.col("submitted_ms") < stretch.first_ms
-        findings.unproven[BEFORE] += recorded.where(is_before).count()
+        findings.unproven[Reason.BEFORE] += recorded.where(is_before).count()
         recorded = recorded.where(~is_before)
     turn = F.row_number().over(Window.partitionBy("id").orderBy("number"))
     recorded = recorded.select(
@@ -192,7 +193,7 @@ def _compare(
         counts = {row["kind"]: row["count"] for row in both.groupBy("kind").count().collect()}
         findings.proven += counts.get(_PROVEN, 0)
         findings.waiting += counts.get(_OPEN, 0)
-        findings.unproven[DEPENDS] += counts.get(DEPENDS, 0)
+        findings.unproven[Reason.DEPENDS] += counts.get(Reason.DEPENDS, 0)
         for kind in _DIFFERENT:
             if count := counts.get(kind, 0):
                 some = both.where(F.col("kind") == kind).limit(findings.show).toArrow()
@@ -208,15 +209,15 @@ def _kind(last_ms: int) -> Column:
     same = _all(F.col(f"told_{column}").eqNullSafe(F.col(column)) for column in OUTCOME)
     is_open = (status == WAITING) | ((status == "expired") & (F.col("at_ms") == last_ms))
     return (
-        F.when(status.isNull(), NEVER_SUBMITTED)
-        .when(F.col("turn") > 1, TOLD_TWICE)
-        .when(is_told & ~F.col("is_sure"), DEPENDS)
+        F.when(status.isNull(), Kind.NEVER_SUBMITTED)
+        .when(F.col("turn") > 1, Kind.TOLD_TWICE)
+        .when(is_told & ~F.col("is_sure"), Reason.DEPENDS)
         .when(is_told & same, _PROVEN)
-        .when(is_told & (status == WAITING), STILL_WAITING)
-        .when(is_told, CHANGED)
-        .when(~is_open, NOT_TOLD)
+        .when(is_told & (status == WAITING), Kind.STILL_WAITING)
+        .when(is_told, Kind.CHANGED)
+        .when(~is_open, Kind.NOT_TOLD)
         .when(F.col("is_sure"), _OPEN)
-        .otherwise(DEPENDS)
+        .otherwise(Reason.DEPENDS)
     )
 
 
@@ -226,8 +227,8 @@ def _differences(kind: str, some: list[dict[str, Any]], names: Names) -> Iterato
         yield difference(
             kind,
             names.plain_ids(pa.array([row["id"]]))[0].as_py(),
-            None if kind == NOT_TOLD else told,
-            None if kind == NEVER_SUBMITTED else row,
+            None if kind == Kind.NOT_TOLD else told,
+            None if kind == Kind.NEVER_SUBMITTED else row,
         )
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sojourn.history.findings import FILE, Difference, Findings, Step
+from sojourn.history.findings import Difference, Findings, Kind, Step
 from sojourn.history.folder import Folder
 from sojourn.history.in_process import compare_in_process
 from sojourn.history.stretch import Stretch
@@ -90,7 +90,7 @@ def verify(
     stretch = Stretch.of(Folder(folder))
     findings = Findings(show)
     for fault in stretch.faults:
-        findings.add_one(Difference(FILE, fault, None, None))
+        findings.add_one(Difference(Kind.FILE, fault, None, None))
     if spark is None:
         compare_in_process(stretch, findings, step)
     else:

@@ -148,7 +148,7 @@ NUMBERS = (
     _gauge("durable", "file", "By", "Size of the file, with its log."),
     _counter("durable", "submissions", "{operation}", "Operations that were accepted."),
     _counter("durable", "signals", "{signal}", "Signals that moved their key."),
-    _counter("durable", "commands", "{command}", "Commands that were asked for."),
+    _counter("durable", "commands", "{command}", "Commands received, also those that changed nothing."),
     _counter("durable", "outcomes", "{operation}", "Operations that ended, by status."),
     _histogram("durable", "commit", "Time to put a batch on disk.", _TO_17_S),
     _histogram(
@@ -177,8 +177,8 @@ NUMBERS = (
     _gauge("service", "connections", "{connection}", "Connections that are open."),
     _gauge("service", "waiters", "{request}", "Requests in a long poll now."),
     _gauge("service", "streams", "{stream}", "Event streams that are open."),
-    _counter("service", "webhook_outcomes", "{outcome}", "Outcomes that webhooks have taken."),
-    _counter("service", "webhook_failures", "{request}", "POSTs that a webhook did not take."),
+    _counter("service", "webhook_outcomes", "{outcome}", "Outcomes that webhooks have accepted."),
+    _counter("service", "webhook_failures", "{request}", "POSTs to a webhook that failed."),
 )
 
 
