@@ -4,42 +4,47 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections.abc import Iterator
 
 import pytest
 
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
 from tests.kafka.conformance import compare, recording, suite, table
+from tests.kafka.conformance.scenarios import ALL
 from tests.kafka.java_programs import jars_or_skip
 
 _LEAST = 600
 
+recorded_answers = functools.cache(recording.read)
+
 
 @functools.cache
-def _ours() -> list[recording.Answer]:
-    """What our cluster answers now; the scenarios are played once for all tests."""
+def our_answers(scenario: str) -> list[recording.Answer]:
+    """What our cluster answers; a scenario is played once for all tests."""
     log = logging.getLogger("sojourn")
-    log.disabled = True  # they ask for much that brokers warn of
+    log.disabled = True  # it asks for much that brokers warn of
     try:
-        return suite.our_answers()
+        return suite.our_answers([scenario])
     finally:
         log.disabled = False
 
 
-@functools.cache
-def _differences(version: str) -> list[compare.Difference]:
-    return compare.differences(version, recording.read(version), _ours())
+def differences(scenario: str) -> Iterator[compare.Difference]:
+    for version in recording.VERSIONS:
+        recorded = [one for one in recorded_answers(version) if one.scenario == scenario]
+        yield from compare.differences(version, recorded, our_answers(scenario))
 
 
-@pytest.mark.parametrize("version", recording.VERSIONS)
-def test_we_answer_as_kafka_does_but_where_the_page_says_otherwise(version: str) -> None:
+@pytest.mark.parametrize("scenario", sorted(ALL))
+def test_we_answer_as_kafka_does_but_where_the_page_says_otherwise(scenario: str) -> None:
     rows = table.rows()
-    new = [one for one in _differences(version) if not any(row.covers(one) for row in rows)]
+    new = [one for one in differences(scenario) if not any(row.covers(one) for row in rows)]
     assert not new, f"{len(new)} differences:\n" + "\n".join(map(str, new[:40]))
 
 
 def test_each_row_of_the_page_names_something_that_differs() -> None:
-    differing = [one for version in recording.VERSIONS for one in _differences(version)]
+    differing = [one for scenario in ALL for one in differences(scenario)]
     for row in table.rows():
         for version in row.versions:
             covered = any(row.covers(one) for one in differing if one.version.startswith(version))
@@ -47,8 +52,10 @@ def test_each_row_of_the_page_names_something_that_differs() -> None:
 
 
 @pytest.mark.parametrize("version", recording.VERSIONS)
-def test_enough_is_compared(version: str) -> None:
-    assert len(recording.read(version)) >= _LEAST
+def test_enough_is_compared_and_nothing_recorded_is_left_out(version: str) -> None:
+    recorded = recorded_answers(version)
+    assert len(recorded) >= _LEAST
+    assert {one.scenario for one in recorded} <= ALL.keys()
 
 
 @pytest.mark.nightly

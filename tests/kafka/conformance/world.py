@@ -276,7 +276,7 @@ class Ours(World):
     def settle(self, at: int) -> None:
         # What was sent before is taken up at the latest in the round after the first of these.
         for _ in range(2):
-            self.exchange(at, "settle").ask("api_versions", 0)
+            self.cluster._listener.call(lambda: None)
 
     def _await(self, exchange: Exchange, at: int, timed_ms: int) -> bool:
         self.settle(at)
