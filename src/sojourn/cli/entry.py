@@ -1,8 +1,12 @@
 """The command `sojourn`: which part is asked for, and how it ends.
 
-Exit status: 0 all is well; 1 it ended, rows were rejected and `--fail-on-rejected` asked to know,
-or a service does not know the id; 2 it was asked for something that cannot be, or given something
-that cannot be read, or of which every row was rejected; 130 Ctrl-C; 143 SIGTERM.
+Exit status:
+
+    0     success
+    1     with `--fail-on-rejected`: rows were rejected; or the service does not know the id
+    2     an invalid option or value, a file that cannot be read, or every row rejected
+    130   Ctrl-C
+    143   SIGTERM
 """
 
 from __future__ import annotations

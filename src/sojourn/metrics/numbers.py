@@ -148,7 +148,9 @@ NUMBERS = (
     _gauge("durable", "file", "By", "Size of the file, with its log."),
     _counter("durable", "submissions", "{operation}", "Operations that were accepted."),
     _counter("durable", "signals", "{signal}", "Signals that moved their key."),
-    _counter("durable", "commands", "{command}", "Commands received, also those that changed nothing."),
+    _counter(
+        "durable", "commands", "{command}", "Commands received, also those that changed nothing."
+    ),
     _counter("durable", "outcomes", "{operation}", "Operations that ended, by status."),
     _histogram("durable", "commit", "Time to put a batch on disk.", _TO_17_S),
     _histogram(

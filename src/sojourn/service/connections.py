@@ -2,7 +2,7 @@
 
 uvicorn reads the requests; this adds what it leaves open. A client that sends half a request, or a
 byte now and then, is answered with 408 and disconnected; beyond `limits.connections` a client gets
-a 503. What is no HTTP gets a 400. All of it is JSON.
+a 503. What is not HTTP gets a 400. All of it is JSON.
 
     first byte           headers are whole            body is whole
     |---- header_ms ----|
