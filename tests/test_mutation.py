@@ -56,11 +56,21 @@ def forked() -> int:
 
 def forgotten() -> int:
     return 1
+
+
+class Two:
+    def __init__(self, two: int) -> None:
+        self.two = two
+
+
+class Pair(Two):
+    def __init__(self, two: int) -> None:
+        super().__init__(two)
 '''
 
 TESTS = """\
 import os, subprocess, sys
-from toy import clamped, count_down, forked, taken_twice
+from toy import Pair, clamped, count_down, forked, taken_twice
 
 def test_clamped():
     assert [clamped(n) for n in (-1, 3, 10, 11)] == [0, 3, 10, 10]
@@ -70,6 +80,9 @@ def test_count_down():
 
 def test_taken_twice():
     assert taken_twice() == 5
+
+def test_pair():
+    assert Pair(2).two == 2
 
 def test_what_a_child_says():
     child = os.fork()
@@ -169,6 +182,7 @@ def test_what_a_test_notices_is_killed_and_what_none_does_survives(tried: Toy) -
     assert outcomes["clamped: return most → return None"] == "killed"
     assert outcomes["printed: return 7 → return 8"] == "killed"
     assert outcomes["forked: return 3 → return 4"] == "killed"
+    assert outcomes["Pair.__init__: super().__init__(two) → pass"] == "killed"
     assert outcomes["count_down: number -= 1 → number += 1"] == "timed out"
     assert outcomes["taken_twice: lock.release() → pass"] == "hung"
     assert "-    if value > most:\n+    if value >= most:\n" in ran.stdout

@@ -112,8 +112,9 @@ class Stage:
             raise SystemExit(f"{self._module}: the run of its mutants broke off; see above")
 
     def can_take(self, trial: Trial) -> bool:
-        """Whether the trial differs from the source only inside functions."""
-        return bool(self._changes(trial))
+        """Whether the trial differs only inside functions, which close over the same names."""
+        changes = self._changes(trial)
+        return bool(changes) and all(old.co_freevars == new.co_freevars for old, new in changes)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -134,9 +135,9 @@ class Stage:
         session = self._session
         assert session is not None
         _pass_on(trial, judge.folder)
-        for place, code in self._changes(trial):
-            for function in self._live[place]:
-                function.__code__ = code
+        for old, new in self._changes(trial):
+            for function in self._live[old.co_qualname, old.co_firstlineno]:
+                function.__code__ = new
         items = judge.chosen(session.items)
         session.config.pluginmanager.register(judge)
         for n, item in enumerate(items):
@@ -146,14 +147,10 @@ class Stage:
                 break
         judge.tell({"exit": int(session.testsfailed > 0 or not items), "imported": []})
 
-    def _changes(self, trial: Trial) -> list[tuple[tuple[str, int], CodeType]]:
-        """The functions that differ: where the old one is, and the new code."""
+    def _changes(self, trial: Trial) -> list[tuple[CodeType, CodeType]]:
+        """The functions that differ: the old code, and the new."""
         codes = _functions(compile(trial.source, self._module, "exec"))
-        return [
-            ((old.co_qualname, old.co_firstlineno), new)
-            for old, new in zip(self._codes, codes, strict=True)
-            if old != new
-        ]
+        return [(old, new) for old, new in zip(self._codes, codes, strict=True) if old != new]
 
 
 def _functions(code: CodeType) -> list[CodeType]:
