@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
-import threading
-import weakref
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,15 +12,14 @@ import pytest
 
 import sojourn
 from sojourn import TimerTask, TimingWheel
-from sojourn.core.guard import GUARD
 from sojourn.core.levels import Levels
-from sojourn.errors import AlreadyWaiting, Reentered
+from sojourn.errors import AlreadyWaiting
 from tests.checkout import ROOT
 from tests.core.models import corners
 from tests.seeds import seed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    pass
 
 CENTURY_MS = 3_155_760_000_000
 
@@ -382,248 +378,3 @@ def test_programs_at_the_ends_of_all_time_do_what_the_naive_wheel_does(
         timeout=600,
     )
     assert (done.returncode, done.stderr) == (0, "")
-
-
-# No dead weight. No collector is needed but where a test calls it.
-
-
-class Owner:
-    """Something whose method is a callback: it must not outlive the need for it."""
-
-    def __init__(self) -> None:
-        self.task: TimerTask | None = None
-
-    def called(self) -> None: ...
-
-
-@pytest.fixture
-def no_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-def owned_task(wheel: TimingWheel, expiration_ms: int) -> tuple[TimerTask, weakref.ref[Owner]]:
-    owner = Owner()
-    task = TimerTask(0, owner.called)
-    wheel.add(task, expiration_ms)
-    return task, weakref.ref(owner)
-
-
-@pytest.mark.usefixtures("no_collector")
-@pytest.mark.parametrize(
-    "end",
-    [
-        pytest.param(lambda wheel, task: task.cancel(), id="cancel"),
-        pytest.param(lambda wheel, task: wheel.clear(), id="clear"),
-        pytest.param(lambda wheel, task: [due.run() for due in wheel.advance(50)], id="run"),
-    ],
-)
-def test_an_ended_task_lets_go_of_its_callback_though_we_hold_the_task(
-    end: Callable[[TimingWheel, TimerTask], object],
-) -> None:
-    wheel = TimingWheel()
-    task, owner = owned_task(wheel, 50)
-    assert owner() is not None
-    end(wheel, task)
-    assert owner() is None
-
-
-@pytest.mark.usefixtures("no_collector")
-def test_a_cancelled_task_in_a_circle_with_its_owner_is_freed() -> None:
-    wheel = TimingWheel()
-    owner = Owner()
-    owner.task = TimerTask(0, owner.called)
-    wheel.add(owner.task, 50)
-    owner.task.cancel()
-    known = weakref.ref(owner)
-    del owner
-    assert known() is None
-
-
-def test_a_cancelled_task_that_we_hold_keeps_no_neighbour_alive() -> None:
-    class Weak(TimerTask):
-        pass
-
-    wheel = TimingWheel()
-    before, held, after = Weak(5), Weak(5), Weak(5)
-    for task in (before, held, after):
-        wheel.add(task, 5)
-    assert held.cancel()
-    gone = [weakref.ref(before), weakref.ref(after)]
-    assert wheel.clear() == 2
-    del before, after, task
-    assert [ref() for ref in gone] == [None, None]
-
-
-def test_a_dropped_wheel_lets_go_of_what_waits_in_it() -> None:
-    wheel = TimingWheel()
-    owners = [owned_task(wheel, at)[1] for at in (5, 5, 237, 10**9)]
-    assert all(owner() is not None for owner in owners)
-    del wheel
-    gc.collect()
-    assert [owner() for owner in owners] == [None] * 4
-
-
-@pytest.mark.usefixtures("no_collector")
-def test_the_wheel_keeps_no_due_task_alive() -> None:
-    class Weak(TimerTask):
-        pass
-
-    wheel = TimingWheel()
-    tasks = [Weak(0) for _ in range(3)]
-    known = [weakref.ref(task) for task in tasks]
-    for task, at in zip(tasks, (5, 237, 450), strict=True):
-        wheel.add(task, at)
-    del task, tasks
-    assert len(wheel.advance(1_000)) == 3
-    assert [ref() for ref in known] == [None] * 3
-
-
-def test_adding_and_cancelling_a_hundred_thousand_times_leaves_nothing() -> None:
-    wheel = TimingWheel()
-    rng = Random(1)
-    for _ in range(100_000):
-        task = TimerTask(0)
-        assert wheel.add(task, rng.randint(1, 10**6))
-        assert task.cancel()
-    shown = wheel.snapshot()
-    assert (len(wheel), shown.waiting, wheel.next_expiration_ms) == (0, 0, None)
-    assert [level.buckets for level in shown.levels] == [()] * len(shown.levels)
-
-
-# Threads, and finalisers in the middle of a step.
-
-
-@pytest.mark.usefixtures("close_interleaving")
-def test_threads_at_one_wheel_lose_no_task_and_get_none_twice() -> None:
-    """Each task ends exactly once: returned by one advance, or cancelled with True once."""
-    wheel = TimingWheel(wheel_size=3)
-    now_ms = 0
-    adders, per_adder = 3, 1_500
-    added: list[list[TimerTask]] = [[] for _ in range(adders)]
-    cancelled: list[TimerTask] = []
-    due: list[TimerTask] = []
-    refused: list[TimerTask] = []
-    adding = threading.Barrier(adders + 2)
-    done_adding = threading.Event()
-
-    def add(mine: list[TimerTask], seed: int) -> None:
-        rng = Random(seed)
-        adding.wait(30)
-        for _ in range(per_adder):
-            task = TimerTask(0)
-            if not wheel.add(task, now_ms + rng.randint(1, 60)):
-                refused.append(task)
-            mine.append(task)
-            other = rng.choice(rng.choice([some for some in added if some]))
-            if rng.random() < 0.5 and other.cancel():
-                cancelled.append(other)
-
-    def advance() -> None:
-        nonlocal now_ms
-        adding.wait(30)
-        while not done_adding.is_set():
-            now_ms += 1
-            due.extend(wheel.advance(now_ms))
-
-    threads = [threading.Thread(target=add, args=(added[n], n)) for n in range(adders)]
-    movers = [threading.Thread(target=advance) for _ in range(2)]
-    for thread in threads + movers:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    done_adding.set()
-    for thread in movers:
-        thread.join(60)
-    due.extend(wheel.advance(10**9))
-
-    ended = [id(task) for task in due + cancelled + refused]
-    assert len(ended) == adders * per_adder
-    assert len(set(ended)) == len(ended)
-    assert len(wheel) == 0
-    assert wheel.next_expiration_ms is None
-
-
-@pytest.mark.usefixtures("close_interleaving")
-def test_threads_moving_the_same_tasks_leave_the_wheel_whole() -> None:
-    wheel = TimingWheel(wheel_size=2)
-    tasks = [TimerTask(0) for _ in range(20)]
-    finished: list[int] = []
-
-    def move(seed: int) -> None:
-        rng = Random(seed)
-        for now_ms in range(1, 1_500):
-            task = rng.choice(tasks)
-            what = rng.random()
-            if what < 0.6:
-                wheel.add(task, now_ms + rng.randint(1, 30))
-            elif what < 0.8:
-                task.cancel()
-            else:
-                wheel.advance(now_ms)
-        finished.append(seed)
-
-    threads = [threading.Thread(target=move, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert sorted(finished) == [0, 1, 2, 3]
-    shown = wheel.snapshot()
-    waiting = [task for level in shown.levels for b in level.buckets for task in b.tasks]
-    assert len(wheel) == len(waiting) == len({id(task) for task in waiting})
-    assert {id(task) for task in waiting} == {
-        id(task) for task in tasks if task.expiration_ms is not None
-    }
-    assert {id(task) for task in wheel.advance(10**9)} == {id(task) for task in waiting}
-    assert len(wheel) == 0
-
-
-def test_a_finaliser_that_cancels_while_the_collector_runs_does_no_harm() -> None:
-    """The collector runs at nearly every allocation, so also in the middle of steps."""
-    wheel = TimingWheel(wheel_size=2)
-    cancelled = 0
-
-    class Request:
-        """In a circle with itself, so that only the collector ends it."""
-
-        def __init__(self, expiration_ms: int) -> None:
-            self.me = self
-            self.timeout = TimerTask(0)
-            wheel.add(self.timeout, expiration_ms)
-
-        def __del__(self) -> None:
-            nonlocal cancelled
-            cancelled += self.timeout.cancel()
-
-    before = gc.get_threshold()
-    gc.set_threshold(2, 2, 2)
-    due = refused = 0
-    try:
-        for now_ms in range(1_000):
-            request = Request(now_ms + 1 + now_ms % 40)
-            refused += request.timeout.expiration_ms is None
-            del request
-            due += len(wheel.advance(now_ms))
-    finally:
-        gc.set_threshold(*before)
-    gc.collect()
-    assert cancelled > 100
-    assert due + refused + cancelled == 1_000
-    assert len(wheel) == 0
-    assert wheel.next_expiration_ms is None
-
-
-@pytest.mark.skipif(sojourn.compiled, reason="compiled, a step cannot be interrupted")
-def test_in_the_middle_of_a_step_a_cancel_is_put_off_and_all_else_is_refused() -> None:
-    wheel = TimingWheel()
-    first, second = tasks_at(wheel, 5, 5)
-    with GUARD:  # where a finaliser or a signal handler finds itself
-        assert first.cancel()
-        assert len(wheel) == 2
-        with pytest.raises(Reentered, match="use the compiled build"):
-            wheel.add(TimerTask(0), 7)
-    assert len(wheel) == 1
-    assert wheel.advance(7) == [second]

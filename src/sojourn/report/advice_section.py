@@ -16,7 +16,7 @@ _VERDICTS = {
     Verdict.TIGHT: "▲ too tight",
     Verdict.FITS: "● fits",
     Verdict.LONG: "▼ longer than needed",
-    Verdict.MIXED: "◆ not one but several",
+    Verdict.MIXED: "◆ several timeouts",
     Verdict.UNKNOWN: "○ not known",
 }
 _LEAST_WATCHED = f"1 in {round(1 / LEAST_WATCHED)}"

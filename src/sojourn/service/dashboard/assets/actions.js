@@ -22,7 +22,7 @@ export function askSignal(key, progress, offset, then) {
   const now = progress === null ? "It has no progress yet." : `Its progress is ${count(progress)}.`;
   confirm({
     title: `Signal ${key}?`,
-    text: `${now} Every requirement on it up to the offset will hold, and what then has enough completes. Progress never goes back.`,
+    text: `${now} All requirements on it up to the offset will hold, and operations with enough of them will complete. Progress never goes back.`,
     no: "Leave it",
     yes: "Signal",
     offset,

@@ -10,8 +10,8 @@ const VERDICTS = {
   tight: ["▲", "too tight"],
   fits: ["●", "fits"],
   long: ["▼", "longer than needed"],
-  mixed: ["◆", "not one but several"],
-  unknown: ["○", "cannot tell yet"],
+  mixed: ["◆", "several timeouts"],
+  unknown: ["○", "not enough data yet"],
 };
 
 export class Classes {
@@ -71,7 +71,7 @@ function showAdvice({ name, advice, is_sampled: isSampled, state }, verdict, say
   setText(verdict, advice ? VERDICTS[advice.verdict].join(" ") : "");
   if (advice) {
     setText(says, advice.says);
-    setText(rests, `Rests on ${count(advice.rests_on)} of ${count(advice.sampled)} sampled in ${duration(state.now_ms - advice.since_ms)}.`);
+    setText(rests, `From ${count(advice.rests_on)} of ${count(advice.sampled)} operations sampled in ${duration(state.now_ms - advice.since_ms)}.`);
   } else {
     setText(says, "");
     setText(rests, advisor !== "ready" ? advisor

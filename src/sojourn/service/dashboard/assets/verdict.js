@@ -43,7 +43,7 @@ function lead(state) {
   parts.push(ended
     ? `${count(ended)} ended in the last 5 min, ${share(ends[1], ended)} of them by running out of time`
     : "none ended in the last 5 min");
-  if (state.lateness.count) parts.push(`expiries are told ${duration(state.lateness.p99_ms)} late at p99`);
+  if (state.lateness.count) parts.push(`p99 of lateness is ${duration(state.lateness.p99_ms)}`);
   return `${parts.join("; ")}.`;
 }
 
