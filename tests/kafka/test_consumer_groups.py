@@ -74,6 +74,18 @@ def test_a_member_that_does_not_give_up_in_time_is_removed() -> None:
     assert made.waiting == (0, 1)
 
 
+@pytest.mark.parametrize("rebalance_timeout_ms", [0, -5])
+def test_a_member_without_time_to_give_up_is_removed_at_once(rebalance_timeout_ms: int) -> None:
+    made = world()
+    one = ConsumerPerson(made, "one", rebalance_timeout_ms=rebalance_timeout_ms)
+    two = ConsumerPerson(made, "two")
+    one.join()
+    two.join()
+    one.beat()
+    made.advance(0)
+    assert list(consumer_group(made).members) == ["two"]
+
+
 def test_a_member_that_gives_up_in_time_stays() -> None:
     made = world(session_timeout_ms=10 * REBALANCE_MS)
     one, _ = pair(made)

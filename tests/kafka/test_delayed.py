@@ -184,7 +184,7 @@ def test_one_replica_out_of_sync_does_not_hold_up_a_produce(
 
 def test_a_produce_ends_when_its_leader_moves(cluster: Cluster, wire: WireClient) -> None:
     pause_both(cluster)
-    wire.send(wire.produce("t"))
+    wire.send(wire.produce("t", records=batch(*[b"value"] * 200)))
     assert cluster.purgatories.produce.watched
     cluster.move_leader("t", 0, 2)
     assert only(wire.receive()).error_code is ErrorCode.not_leader_or_follower
@@ -290,6 +290,17 @@ def test_a_retry_of_what_is_replicated_waits_for_nothing(
     cluster.clock.advance(24 * 3_600_000)  # long after what was signalled is forgotten
     result = only(wire.ask(wire.produce("t", records=records)))
     assert (result.error_code, result.base_offset) == (ErrorCode.none, 0)
+
+
+def test_the_key_of_a_leadership_is_forgotten_after_a_minute_without_a_produce(
+    cluster: Cluster, wire: WireClient
+) -> None:
+    known_keys = []
+    for topic, ms in [("t", 60_000), ("solo", 1), ("solo", 0)]:
+        wire.ask(wire.produce(topic))
+        known_keys.append(cluster.purgatories.produce.metrics().known_keys)
+        cluster.clock.advance(ms)
+    assert known_keys == [2, 2, 1]
 
 
 def test_elections_leave_nothing_behind_in_the_purgatory(

@@ -73,6 +73,15 @@ def test_the_first_join_leaves_nothing_behind() -> None:
     assert len(world.timer) == 0
 
 
+def test_the_first_join_ends_when_the_group_moves_to_another_broker() -> None:
+    world = World(initial_rebalance_delay_ms=3_000)
+    answers = Person(world, "a").join()
+    world.owner = 1
+    world.coordinator.unload()
+    assert answers.error is ErrorCode.not_coordinator
+    assert world.waiting == (0, 0)
+
+
 # Join.
 
 

@@ -14,7 +14,7 @@ from sojourn.errors import OutOfRange, TimedOut, WrongType
 from sojourn.kafka import Cluster, Record
 from sojourn.kafka.refusal import Refused
 from tests.kafka.client_libraries import CODECS, EACH, KAFKA_PYTHON_WARNS, LIBRDKAFKA, ClientLibrary
-from tests.kafka.wire_client import connect
+from tests.kafka.wire_client import connect, direct
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 
@@ -121,6 +121,23 @@ def test_waiting_ends_when_something_has_happened_elsewhere(cluster: Cluster) ->
     looks = iter(range(100))
     cluster.wait_until(lambda: next(looks) == 3)
     assert next(looks) == 4
+
+
+def test_purgatories_are_found_by_attribute_and_by_name(cluster: Cluster) -> None:
+    purgatories = cluster.purgatories
+    assert purgatories["delete-records"] is purgatories.delete_records
+    assert {purgatories[one.name] for one in purgatories} == set(purgatories)
+    with pytest.raises(KeyError):
+        purgatories["deletions"]
+
+
+def test_nothing_waits_in_a_cluster_that_is_closed(cluster: Cluster) -> None:
+    wire = direct(cluster, cluster.leader("orders", 0))
+    wire.send(wire.fetch("orders", {0: 0}))
+    assert cluster.purgatories.fetch.watched
+    cluster.close()
+    assert [one.watched for one in cluster.purgatories] == [0] * 8
+    assert not wire.has_answer()
 
 
 def test_waiting_for_too_long_says_what_waits(cluster: Cluster) -> None:

@@ -145,6 +145,21 @@ def fetch(cluster: Cluster, offset: int, *, max_wait_ms: int = 0, at: int = -1) 
     )
 
 
+def write_marker(cluster: Cluster, producer: Producer, coordinator_epoch: int = 0) -> None:
+    """Abort the producer's transaction in partition 0, as an administrator does."""
+    marker = {
+        "producer_id": producer.id,
+        "producer_epoch": producer.epoch,
+        "transaction_result": False,
+        "coordinator_epoch": coordinator_epoch,
+        "topics": [{"name": "t", "partition_indexes": [0]}],
+    }
+    leader = cluster.leader("t", 0)
+    answer = ask(cluster, leader, "write_txn_markers", 1, {"markers": [marker]})
+    (partition,) = answer.fields["markers"][0]["topics"][0]["partitions"]
+    assert partition["error_code"] is ErrorCode.none
+
+
 def part_of(answer: Answer) -> Any:
     return answer.fields["responses"][0]["partitions"][0]
 
@@ -330,6 +345,42 @@ def test_an_end_waits_until_enough_replicas_are_in_sync(
     assert written(cluster, committed=False) == [b"a", b"b"]
 
 
+def test_an_end_waits_for_a_leader(cluster: Cluster) -> None:
+    producer = Producer(cluster)
+    producer.add(0)
+    producer.write(b"a")
+    cluster.pause_elections()
+    cluster.stop_broker(cluster.leader("t", 0))
+    assert producer.end() is ErrorCode.none
+    assert producer.state() is State.PREPARE_COMMIT
+    cluster.resume_elections()
+    assert producer.state() is State.COMPLETE_COMMIT
+    assert written(cluster) == [b"a"]
+
+
+def test_an_end_is_not_written_after_that_of_a_newer_coordinator(cluster: Cluster) -> None:
+    producer = Producer(cluster)
+    producer.add(0)
+    producer.write(b"a")
+    write_marker(cluster, producer, coordinator_epoch=7)
+    assert producer.end() is ErrorCode.none
+    assert producer.state() is State.COMPLETE_COMMIT
+    assert cluster.partition("t", 0).end_offset == 2  # the record, and the administrator's marker
+    assert written(cluster) == []
+
+
+def test_an_end_that_waits_has_no_timeout_that_anybody_could_see(
+    cluster: Cluster, clock: ManualClock
+) -> None:
+    producer = Producer(cluster)
+    producer.add(0)
+    freeze(cluster)
+    producer.end()
+    clock.advance(24 * 3_600_000)
+    assert producer.state() is State.PREPARE_COMMIT
+    assert cluster.purgatories.transaction_marker.metrics().expired == 0
+
+
 def test_an_end_is_not_given_up_however_long_it_takes(
     cluster: Cluster, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -411,14 +462,7 @@ def test_a_transaction_hangs_if_brokers_do_not_ask_and_the_administrator_ends_it
         clock.advance(2 * TIMEOUT_MS)  # the coordinator knows nothing of it
         log = cluster.partition("t", 0).log
         assert (log.last_stable_offset, log.high_watermark) == (2, 3)
-        marker = {
-            "producer_id": producer.id,
-            "producer_epoch": producer.epoch,
-            "transaction_result": False,
-            "coordinator_epoch": 0,
-            "topics": [{"name": "t", "partition_indexes": [0]}],
-        }
-        assert ask(cluster, 1, "write_txn_markers", 1, {"markers": [marker]}).is_over
+        write_marker(cluster, producer)
         assert log.last_stable_offset == log.high_watermark == 4
         assert written(cluster) == [b"a"]
 

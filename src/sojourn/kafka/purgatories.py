@@ -47,9 +47,6 @@ class Purgatories:
     def __iter__(self) -> Iterator[Purgatory]:
         return iter(self._all.values())
 
-    def __len__(self) -> int:
-        return len(self._all)
-
     def close(self) -> None:
         for purgatory in self:
             purgatory.close()

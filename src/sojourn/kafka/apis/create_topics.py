@@ -69,9 +69,7 @@ class DelayedTopics(DelayedRequest):
         self.answer = answer
 
     def try_complete(self) -> bool:
-        return (
-            all(result.has_leaders for result in self.results) and self.force_complete()
-        )  # case A
+        return all(result.has_leaders for result in self.results)  # case A
 
     def on_complete(self) -> None:
         for result in self.results:

@@ -83,7 +83,7 @@ class DelayedDeleteRecords(DelayedRequest):
         for result in self.results:
             if result.is_pending:
                 result.check(self.broker)
-        return not any(result.is_pending for result in self.results) and self.force_complete()
+        return not any(result.is_pending for result in self.results)
 
     def on_complete(self) -> None:
         for result in self.results:

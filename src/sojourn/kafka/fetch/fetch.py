@@ -164,7 +164,7 @@ class DelayedFetch(DelayedRequest):
         if self._is_tried:
             self._is_tried = False
             return False
-        return self.fetch.is_enough() and self.force_complete()
+        return self.fetch.is_enough()
 
     def on_complete(self) -> None:  # also case G
         self.fetch.finish()

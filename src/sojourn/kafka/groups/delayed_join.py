@@ -34,9 +34,7 @@ class DelayedJoin(DelayedRequest):
 
     def try_complete(self) -> bool:
         group = self.group
-        if group.state is not State.PREPARING_REBALANCE or group.all_have_joined:  # A
-            return self.force_complete()
-        return False
+        return group.state is not State.PREPARING_REBALANCE or group.all_have_joined  # A
 
     def on_complete(self) -> None:
         self.rebalancer.on_complete_join(self.group)  # A, B, C
@@ -52,7 +50,7 @@ class InitialDelayedJoin(DelayedJoin):
         self.remaining_ms = remaining_ms
 
     def try_complete(self) -> bool:
-        return self.group.state is State.DEAD and self.force_complete()
+        return self.group.state is State.DEAD
 
     def on_complete(self) -> None:
         group = self.group
@@ -77,8 +75,7 @@ class DelayedSync(DelayedRequest):
         self.generation = group.generation
 
     def try_complete(self) -> bool:
-        is_over = self.is_generation_over or not self.group.pending_syncs  # G, F
-        return is_over and self.force_complete()
+        return self.is_generation_over or not self.group.pending_syncs  # G, F
 
     def on_expiration(self) -> None:
         if not self.is_generation_over:

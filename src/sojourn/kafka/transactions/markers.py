@@ -39,15 +39,14 @@ class PendingMarker:
         self.partition = partition
         self._owner = owner
         self._marker = marker
-        self._leadership: Leadership | None = None
-        self._offset = -1
+        # Under which leadership, and the offset that the high watermark has to reach.
+        self._written: tuple[Leadership, int] | None = None
 
     def is_done(self) -> bool:
         """Write it if it is not written; return whether it is replicated, or not needed."""
         if self.partition.is_deleted:
             return True  # A
-        written = self._leadership
-        if written is None or (written.end_error is not None and not self._has_passed(written)):
+        if self._written is None or self._is_lost(*self._written):
             leadership = self.partition.leadership
             if leadership is None:
                 return False
@@ -55,12 +54,13 @@ class PendingMarker:
                 appended = self.partition.append_marker(*self._owner, self._marker)  # B, E
             except Refused as refused:
                 return refused.code not in _RETRIABLE  # C
-            self._leadership, self._offset = leadership, appended.next_offset
-            written = leadership
-        return self._has_passed(written)  # D
+            self._written = leadership, appended.next_offset
+        leadership, offset = self._written
+        return leadership.high_watermark >= offset  # D
 
-    def _has_passed(self, leadership: Leadership) -> bool:
-        return leadership.high_watermark >= self._offset
+    def _is_lost(self, leadership: Leadership, offset: int) -> bool:
+        """Whether the leader has changed before the high watermark reached this offset."""
+        return leadership.end_error is not None and leadership.high_watermark < offset
 
 
 class DelayedMarkers(DelayedRequest):
@@ -79,7 +79,7 @@ class DelayedMarkers(DelayedRequest):
 
     def try_complete(self) -> bool:
         self.pending = [marker for marker in self.pending if not marker.is_done()]
-        return not self.pending and self.force_complete()
+        return not self.pending
 
     def on_complete(self) -> None:
         if not self.pending:
