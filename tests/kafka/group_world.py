@@ -8,6 +8,7 @@ from typing import Any, cast
 from uuid import UUID, uuid4
 
 from sojourn import ManualClock, Purgatory, Timer
+from sojourn.kafka.agenda import Agenda
 from sojourn.kafka.groups.config import GroupConfig
 from sojourn.kafka.groups.consumer.config import ConsumerGroupConfig
 from sojourn.kafka.groups.coordinator import GroupCoordinator
@@ -73,6 +74,7 @@ class World:
         self.consumer_config = ConsumerGroupConfig() if consumers is None else consumers
         self.topics = KnownTopics()
         self.store = GroupStore()
+        self.agenda = Agenda()
         self.owner: int = 0
         self.coordinators: list[GroupCoordinator] = []
         self.coordinator = self.start()
@@ -89,7 +91,7 @@ class World:
             config=self.config,
             consumer_config=self.consumer_config,
             store=self.store,
-            agenda=self.coordinators[0].agenda if self.coordinators else None,
+            agenda=self.agenda,
             now_ms=lambda: self.clock.now_ns() // 1_000_000,
         )
         self.coordinators.append(coordinator)

@@ -169,6 +169,7 @@ def test_an_empty_group_can_change_its_kind_and_keeps_its_offsets() -> None:
     one.leave()
     made.stable(classic)
     assert made.group().kind == "classic"
+    assert set(made.store.consumer_groups) == set()
     assert one.error(epoch=0, owned=frozenset(), **one.joining) is ErrorCode.group_id_not_found
     classic.leave()
     one.join()

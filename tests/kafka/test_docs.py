@@ -25,12 +25,12 @@ CLIENTS = ("confluent_kafka", "kafka", "aiokafka")
 
 def programs() -> list[Any]:
     """The python blocks, each named by the client that it imports, if it does."""
-    found: list[Any] = []
+    blocks: list[Any] = []
     for match in re.finditer(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE):
         imported = re.search(r"^from (confluent_kafka|kafka|aiokafka)\b", match[1], re.MULTILINE)
         client = imported[1] if imported is not None else "sojourn"
-        found.append(pytest.param(match[1], client, id=f"{client}-{len(found)}"))
-    return found
+        blocks.append(pytest.param(match[1], client, id=f"{client}-{len(blocks)}"))
+    return blocks
 
 
 def run(*command: str) -> str:
@@ -82,6 +82,12 @@ def test_the_page_names_things_as_they_are_called() -> None:
         ]
         for name in named:
             assert getattr(cluster.purgatories, name) is cluster.purgatories[name.replace("_", "-")]
+
+
+def test_the_page_lists_the_defaults_that_are_not_kafkas() -> None:
+    section = PAGE.split("## Settings")[1].split("\n## ")[0]
+    listed = dict(re.findall(r"^\| `([a-z.]+)` \| (\d+) \|$", section, re.MULTILINE))
+    assert listed == settings.FOR_DEVELOPMENT
 
 
 def test_the_page_lists_the_settings_that_have_an_effect() -> None:

@@ -52,28 +52,23 @@ class GroupCoordinator:
         self,
         rebalances: Purgatory,
         heartbeats: Purgatory,
-        is_mine: Callable[[str], bool] = lambda group_id: True,
+        is_mine: Callable[[str], bool],
         *,
         topics: Topics,
-        config: GroupConfig | None = None,
-        consumer_config: ConsumerGroupConfig | None = None,
-        store: GroupStore | None = None,
-        agenda: Agenda | None = None,
-        now_ms: Callable[[], int] = lambda: 0,
+        config: GroupConfig,
+        consumer_config: ConsumerGroupConfig,
+        store: GroupStore,
+        agenda: Agenda,
+        now_ms: Callable[[], int],
     ) -> None:
-        self.config = GroupConfig() if config is None else config
-        self.store = GroupStore() if store is None else store
-        self.agenda = Agenda() if agenda is None else agenda
+        self.config = config
+        self.store = store
+        self.agenda = agenda
         self.now_ms = now_ms
         self.groups: dict[str, AnyGroup] = {}
         self.heartbeats = Heartbeats(heartbeats, self)
         self._rebalancer = Rebalancer(rebalances, self)
-        self.consumers = ConsumerCoordinator(
-            self,
-            rebalances,
-            topics,
-            ConsumerGroupConfig() if consumer_config is None else consumer_config,
-        )
+        self.consumers = ConsumerCoordinator(self, rebalances, topics, consumer_config)
         self._is_mine = is_mine
 
     # Members.

@@ -128,7 +128,6 @@ class Rebalancer:
             group.protocol_type = join.protocol_type
         group.add(member)
         self._heartbeats.expect_next(group, member, self.config.new_member_join_timeout_ms)
-        self._heartbeats.check(group, member_id)  # no longer pending
         self.maybe_prepare_rebalance(group)
 
     def _rejoin(self, group: Group, member: Member, join: Join, reply: JoinReply) -> None:
@@ -325,12 +324,11 @@ class Rebalancer:
         self.answer_sync(member, SyncAnswer(error))
         self._heartbeats.check(group, member.member_id)
 
-    def answer_join(self, member: Member, answer: JoinAnswer) -> bool:
-        """Answer the member's join, if one waits; return whether one did."""
+    def answer_join(self, member: Member, answer: JoinAnswer) -> None:
+        """Answer the member's join, if one waits."""
         reply, member.join_reply = member.join_reply, None
         if reply is not None:
             self.agenda.defer(partial(reply, answer))
-        return reply is not None
 
     def answer_sync(self, member: Member, answer: SyncAnswer) -> bool:
         """Answer the member's sync, if one waits; return whether one did."""

@@ -131,10 +131,11 @@ TOPIC: Mapping[str, Definition] = dict(_definitions(known.TOPIC, read_only=False
 
 _BROKER = dict(_definitions(known.BROKER, read_only=True))
 
-# Where the configuration that Kafka ships for development has another value than its code. A test
-# should not wait for members unless it asks to; nor should its purgatories be full of fetches by
-# followers of internal topics. The interval of assignments is a second since Kafka 4.3.
-_FOR_DEVELOPMENT = {
+#: Defaults that are not Kafka's. A test should not wait for members unless it asks to; nor should
+#: its purgatories be full of fetches by followers of internal topics. The interval of assignments
+#: is a second since Kafka 4.3; the others are as in the configuration that Kafka ships for
+#: development.
+FOR_DEVELOPMENT = {
     "group.consumer.assignment.interval.ms": "0",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.replication.factor": "1",
@@ -144,7 +145,7 @@ _FOR_DEVELOPMENT = {
 
 BROKER: Mapping[str, Definition] = {
     **_BROKER,
-    **{name: _BROKER[name]._replace(default=value) for name, value in _FOR_DEVELOPMENT.items()},
+    **{name: _BROKER[name]._replace(default=value) for name, value in FOR_DEVELOPMENT.items()},
     # Ours: how much later each broker learns of a new topic than the one before it. -1: 5 ms, or 0
     # on a clock that is moved by hand.
     "sojourn.metadata.delay.ms": Definition(INT, "-1", low=-1, is_hidden=True),
