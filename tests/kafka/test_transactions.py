@@ -397,6 +397,34 @@ def test_an_end_is_not_given_up_however_long_it_takes(
     assert producer.state() is State.COMPLETE_COMMIT
 
 
+def test_each_end_has_the_epoch_of_its_coordinator(cluster: Cluster) -> None:
+    producer = Producer(cluster)
+    log = cluster.partition("t", 0).log
+    for stopped in range(2):
+        producer.add(0)
+        producer.end()
+        (end,) = log.read(log.end_offset - 1, log.end_offset, 0, at_least_one=True)
+        assert marker_of(end) == EndMarker(True, stopped)
+        cluster.stop_broker(cluster.partition("t", 0).replicas[2])
+
+
+def test_an_id_expires_when_it_is_not_used_and_not_while_its_transaction_is_open(
+    clock: ManualClock,
+) -> None:
+    with Cluster(clock=clock, config={"transactional.id.expiration.ms": 10_000}) as cluster:
+        cluster.create_topic("t", partitions=2)
+        idle, busy = Producer(cluster, "idle"), Producer(cluster, "busy")
+        busy.add(0)
+        clock.advance(9_999)
+        cluster.transactions.expire()
+        assert set(cluster.transactions) == {"idle", "busy"}
+        clock.advance(1)
+        cluster.transactions.expire()
+        assert set(cluster.transactions) == {"busy"}
+        assert idle.add(0) is ErrorCode.invalid_producer_id_mapping
+        assert Producer(cluster, "idle").id not in (idle.id, busy.id)
+
+
 def test_a_transaction_outlives_its_coordinator(cluster: Cluster) -> None:
     producer = Producer(cluster)
     producer.add(0)

@@ -78,7 +78,7 @@ class ReplicaFetcher:
         if this_round != self._round or self.is_paused or partition.leader < 0:
             return
         log = partition.logs[self._broker_id]
-        asked = FetchPartition(
+        fetch_partition = FetchPartition(
             partition,
             partition.index,
             log.end_offset,
@@ -89,7 +89,7 @@ class ReplicaFetcher:
         )
         self._waiting = Fetch(
             self._cluster.broker(partition.leader),
-            [asked],
+            [fetch_partition],
             lambda results: self._on_answer(this_round, results),
             max_wait_ms=_MAX_WAIT_MS,
             replica=self._broker_id,

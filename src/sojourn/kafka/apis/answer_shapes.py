@@ -18,8 +18,8 @@ TOPIC, PARTITION, OTHER = "topic", "partition", "other"
 class Level(NamedTuple):
     """A list of the request, the list of the answer that mirrors it, and the levels below."""
 
-    asked: str  # the request's list
-    answered: str  # the answer's list
+    request_list: str
+    answer_list: str
     keys: Mapping[str, str]  # the answer's field: the request's, or "" for the row itself
     names: str = OTHER  # what a row stands for
     below: Level | None = None
@@ -29,8 +29,8 @@ class Level(NamedTuple):
 
 def level_of(api_name: str, payload: Any) -> Level | None:
     """The first level of this request; which one depends on the version."""
-    levels = [level for level in _TABLE.get(api_name, ()) if hasattr(payload, level.asked)]
-    filled = (level for level in levels if getattr(payload, level.asked))
+    levels = [level for level in _TABLE.get(api_name, ()) if hasattr(payload, level.request_list)]
+    filled = (level for level in levels if getattr(payload, level.request_list))
     return next(filled, levels[0] if levels else None)
 
 
@@ -58,13 +58,13 @@ def has_error(response: Any) -> bool:
 
 
 def _topics(
-    asked: str = "topics",
-    answered: str = "topics",
+    request_list: str = "topics",
+    answer_list: str = "topics",
     key: str = "name",
     below: Level | None = None,
     **more: str,
 ) -> Level:
-    return Level(asked, answered, {key: key, **more}, TOPIC, below)
+    return Level(request_list, answer_list, {key: key, **more}, TOPIC, below)
 
 
 _PARTITIONS = Level("partitions", "partitions", {"partition_index": "partition_index"}, PARTITION)
@@ -89,7 +89,7 @@ _TABLE: Mapping[str, tuple[Level, ...]] = {
     ),
     "fetch": (
         _topics(
-            answered="responses",
+            answer_list="responses",
             key="topic",
             topic_id="topic_id",
             below=_PARTITIONS._replace(keys={"partition_index": "partition"}),
@@ -112,7 +112,7 @@ _TABLE: Mapping[str, tuple[Level, ...]] = {
     "describe_groups": (Level("groups", "groups", {"group_id": ""}),),
     "create_topics": (_topics(),),
     "delete_topics": (
-        _topics(answered="responses", topic_id="topic_id"),
+        _topics(answer_list="responses", topic_id="topic_id"),
         Level("topic_names", "responses", {"name": ""}, TOPIC),
     ),
     "delete_records": (_topics(below=_PARTITIONS),),
@@ -122,7 +122,7 @@ _TABLE: Mapping[str, tuple[Level, ...]] = {
     "describe_configs": (Level("resources", "results", _RESOURCE, TOPIC),),
     "alter_configs": (Level("resources", "responses", _RESOURCE, TOPIC),),
     "incremental_alter_configs": (Level("resources", "responses", _RESOURCE, TOPIC),),
-    "create_partitions": (_topics(answered="results"),),
+    "create_partitions": (_topics(answer_list="results"),),
     "delete_groups": (Level("groups_names", "results", {"group_id": ""}),),
     "elect_leaders": (
         _topics(
@@ -132,7 +132,7 @@ _TABLE: Mapping[str, tuple[Level, ...]] = {
             Level("partitions", "partition_result", {"partition_id": ""}, PARTITION),
         ),
     ),
-    "alter_partition_reassignments": (_topics(answered="responses", below=_PARTITIONS),),
+    "alter_partition_reassignments": (_topics(answer_list="responses", below=_PARTITIONS),),
     "offset_delete": (_topics(below=_PARTITIONS),),
     "describe_topic_partitions": (_topics(),),
     "add_partitions_to_txn": (
@@ -140,7 +140,7 @@ _TABLE: Mapping[str, tuple[Level, ...]] = {
             "transactions",
             "results_by_transaction",
             {"transactional_id": "transactional_id"},
-            below=_topics(answered="topic_results", below=_RESULTS),
+            below=_topics(answer_list="topic_results", below=_RESULTS),
         ),
         _topics("v3_and_below_topics", "results_by_topic_v3_and_below", below=_RESULTS),
     ),

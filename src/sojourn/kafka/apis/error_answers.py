@@ -108,8 +108,8 @@ class ErrorAnswers:
         keys: tuple[Mapping[str, Any], ...],
         topic: str | None,
     ) -> Iterator[NamedItem]:
-        for number, row in enumerate(getattr(owner, level.asked) or ()):
-            key = {field: _value(row, asked) for field, asked in level.keys.items()}
+        for number, row in enumerate(getattr(owner, level.request_list) or ()):
+            key = {field: _value(row, request_field) for field, request_field in level.keys.items()}
             values = [value for value in key.values() if value is not None]
             if level.names == TOPIC:
                 topic = self._topic_of(row, values)
@@ -201,16 +201,16 @@ def _value(row: Any, field: str) -> Any:
 
 def _without(owner: Any, level: Level, removed: set[tuple[int, ...]]) -> Any:
     rows = []
-    for number, row in enumerate(getattr(owner, level.asked)):
+    for number, row in enumerate(getattr(owner, level.request_list)):
         if (number,) in removed:
             continue
         below = {path[1:] for path in removed if path[0] == number and len(path) > 1}
         if below and level.below is not None:
             row = _without(row, level.below, below)
-            if not getattr(row, level.below.asked):
+            if not getattr(row, level.below.request_list):
                 continue
         rows.append(row)
-    return dataclasses.replace(owner, **{level.asked: tuple(rows)})
+    return dataclasses.replace(owner, **{level.request_list: tuple(rows)})
 
 
 def _put(
@@ -221,7 +221,7 @@ def _put(
     error: ErrorCode,
 ) -> wire.Fields:
     """The same fields, with the error in the row of these keys, which is added if missing."""
-    answered, row_entity = level.answered, wire.nested_in(entity, level.answered)
+    answered, row_entity = level.answer_list, wire.nested_in(entity, level.answer_list)
     key = {name: value for name, value in keys[0].items() if value is not None}
     rows = list(fields.get(answered) or ())
     at = next((n for n, row in enumerate(rows) if _matches(row, key)), len(rows))

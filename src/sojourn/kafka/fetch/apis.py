@@ -31,15 +31,17 @@ _LEADER_ELSEWHERE = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_e
 def fetch(request: Any, reply: Reply, context: Context) -> None:
     """Answer a consumer's fetch: of the partitions it names, or of those of its session."""
     by_id = context.api_version >= _TOPIC_IDS_SINCE
-    asked = _asked(request, context, by_id)
+    fetch_partitions = _named_partitions(request, context, by_id)
     isolation_level = getattr(request, "isolation_level", READ_UNCOMMITTED)
     if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        unread = [ReadResult(one, ErrorCode.unknown_server_error) for one in asked.values()]
-        rows = _rows(zip(asked, unread, strict=True), by_id, context.api_version)
+        unread = [
+            ReadResult(one, ErrorCode.unknown_server_error) for one in fetch_partitions.values()
+        ]
+        rows = _rows(zip(fetch_partitions, unread, strict=True), by_id, context.api_version)
         reply({"error_code": ErrorCode.unknown_server_error, "responses": rows})
         return
     try:
-        session, asked = _session(request, context, by_id, asked)
+        session, fetch_partitions = _session(request, context, by_id, fetch_partitions)
     except Refused as refused:
         reply({"error_code": refused.code, "responses": []})
         return
@@ -48,7 +50,7 @@ def fetch(request: Any, reply: Reply, context: Context) -> None:
     def respond(results: Sequence[ReadResult]) -> None:
         shown = [
             (place, result)
-            for place, result in zip(asked, results, strict=True)
+            for place, result in zip(fetch_partitions, results, strict=True)
             if session is None or session.update(place, result) or is_full
         ]
         reply(
@@ -61,7 +63,7 @@ def fetch(request: Any, reply: Reply, context: Context) -> None:
 
     waiting = Fetch(
         context.broker,
-        list(asked.values()),
+        list(fetch_partitions.values()),
         respond,
         max_wait_ms=milliseconds(request.max_wait),
         min_bytes=request.min_bytes,
@@ -73,18 +75,18 @@ def fetch(request: Any, reply: Reply, context: Context) -> None:
         reply.on_hang_up(waiting.cancel)
 
 
-Asked = dict[SessionPartition, FetchPartition]
+FetchPartitions = dict[SessionPartition, FetchPartition]
 
 
-def _asked(request: Any, context: Context, by_id: bool) -> Asked:
+def _named_partitions(request: Any, context: Context, by_id: bool) -> FetchPartitions:
     """The partitions that the request names, and what it asks of each."""
-    asked = {}
+    fetch_partitions = {}
     for topic in request.topics:
         name = topic.topic_id if by_id else topic.topic
         for row in topic.partitions:
             place = (name, row.partition)
             partition, unknown_error = _find_partition(context, place)
-            asked[place] = FetchPartition(
+            fetch_partitions[place] = FetchPartition(
                 partition,
                 row.partition,
                 row.fetch_offset,
@@ -93,7 +95,7 @@ def _asked(request: Any, context: Context, by_id: bool) -> Asked:
                 getattr(row, "last_fetched_epoch", -1),
                 unknown_error=unknown_error,
             )
-    return asked
+    return fetch_partitions
 
 
 def _session_epoch(request: Any) -> int:
@@ -102,8 +104,8 @@ def _session_epoch(request: Any) -> int:
 
 
 def _session(
-    request: Any, context: Context, by_id: bool, asked: Asked
-) -> tuple[FetchSession | None, Asked]:
+    request: Any, context: Context, by_id: bool, fetch_partitions: FetchPartitions
+) -> tuple[FetchSession | None, FetchPartitions]:
     """The session that this request begins or continues, and what it fetches; or Refused."""
     sessions = context.broker.fetch_sessions
     session_id = getattr(request, "session_id", NO_SESSION)
@@ -112,16 +114,16 @@ def _session(
         sessions.close(session_id)
         session = sessions.new(by_id) if epoch == FULL else None
         if session is not None:
-            session.change(asked, ())
-        return session, asked
+            session.change(fetch_partitions, ())
+        return session, fetch_partitions
     session = sessions.continue_session(session_id, epoch, by_id)
-    session.change(asked, _forgotten(request, by_id))
+    session.change(fetch_partitions, _forgotten(request, by_id))
     if not session.partitions:
         sessions.close(session.id)
         return None, {}
     # A topic may have been created or deleted since the client named it.
     return session, {
-        place: cached.asked._replace(partition=_find_partition(context, place)[0])
+        place: cached.fetch_partition._replace(partition=_find_partition(context, place)[0])
         for place, cached in session.partitions.items()
     }
 
@@ -160,9 +162,9 @@ def _rows(
 
 def _fields(result: ReadResult, version: int) -> dict[str, Any]:
     error = result.error
-    partition = result.asked.partition
+    partition = result.fetch_partition.partition
     fields: dict[str, Any] = {
-        "partition_index": result.asked.number,
+        "partition_index": result.fetch_partition.number,
         "error_code": error,
         "high_watermark": result.high_watermark,
         "last_stable_offset": result.last_stable_offset,
@@ -185,6 +187,10 @@ def _fields(result: ReadResult, version: int) -> dict[str, Any]:
 def _endpoints(results: Sequence[ReadResult], context: Context) -> list[dict[str, Any]]:
     """The endpoints of the leaders that were not found here."""
     return leader_endpoints(
-        (result.asked.partition for result in results if result.error in _LEADER_ELSEWHERE),
+        (
+            result.fetch_partition.partition
+            for result in results
+            if result.error in _LEADER_ELSEWHERE
+        ),
         context,
     )

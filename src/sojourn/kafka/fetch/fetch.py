@@ -42,7 +42,7 @@ class Fetch:
     def __init__(
         self,
         broker: Broker,
-        asked: Sequence[FetchPartition],
+        fetch_partitions: Sequence[FetchPartition],
         respond: Callable[[Sequence[ReadResult]], None],
         *,
         max_wait_ms: int,
@@ -53,7 +53,7 @@ class Fetch:
         committed: bool = False,
     ) -> None:
         self.broker = broker
-        self.asked = asked
+        self.fetch_partitions = fetch_partitions
         self.respond = respond
         self.max_wait_ms = max_wait_ms
         self.min_bytes = min_bytes
@@ -64,12 +64,12 @@ class Fetch:
 
     def start(self) -> DelayedFetch | None:
         """Answer now, or wait; returns what waits."""
-        if self._is_answered_now():
+        if self._try_answer():
             return None
         waiting = DelayedFetch(self)
         keys: list[Hashable] = []
-        for asked in self.asked:
-            partition = asked.partition
+        for fetch_partition in self.fetch_partitions:
+            partition = fetch_partition.partition
             if partition is None:
                 continue
             keys.append(partition.key)
@@ -79,11 +79,14 @@ class Fetch:
         self.broker.cluster.purgatories.fetch.try_complete_else_watch(waiting, keys)
         return waiting
 
-    def _is_answered_now(self) -> bool:
+    def _try_answer(self) -> bool:
+        """Answer if that need not wait; return whether it was answered."""
         is_follower = not self._reader.is_consumer
         if is_follower:
             self._note_progress()
-        if self.max_wait_ms <= 0 or all(asked.partition is None for asked in self.asked):
+        if self.max_wait_ms <= 0 or all(
+            fetch_partition.partition is None for fetch_partition in self.fetch_partitions
+        ):
             self.finish()
             return True
         if is_follower:  # it waits for more than bytes
@@ -93,7 +96,7 @@ class Fetch:
             return is_enough
         results = self._read()
         is_enough = sum(result.size for result in results) >= self.min_bytes or any(
-            result.asked.partition is not None
+            result.fetch_partition.partition is not None
             and (result.error is not ErrorCode.none or result.diverging is not None)
             for result in results
         )
@@ -103,34 +106,41 @@ class Fetch:
 
     def _note_progress(self) -> None:
         """Tell the leader's partitions how far the follower has come."""
-        for asked in self.asked:
+        for fetch_partition in self.fetch_partitions:
             # An offset in a log that diverges from ours is no progress.
-            if asked.partition is not None and self._reader.problem(asked) is None:
-                asked.partition.on_follower_fetch(self.replica, asked.offset, asked.start_offset)
+            if (
+                fetch_partition.partition is not None
+                and self._reader.problem(fetch_partition) is None
+            ):
+                fetch_partition.partition.on_follower_fetch(
+                    self.replica, fetch_partition.offset, fetch_partition.start_offset
+                )
 
     def is_enough(self) -> bool:
         """Whether this can be answered before it expires."""
         reader = self._reader
         available = 0
-        for asked in self.asked:
-            partition = asked.partition
+        for fetch_partition in self.fetch_partitions:
+            partition = fetch_partition.partition
             if partition is None:
                 continue
-            if reader.problem(asked) is not None:
+            if reader.problem(fetch_partition) is not None:
                 return True  # cases A, B, C, D
             log = reader.log(partition)
             upto = reader.upto(log)
             if reader.is_consumer:
-                if asked.offset > upto:
+                if fetch_partition.offset > upto:
                     return True  # case C
             else:
-                if log.start_offset > asked.start_offset >= 0:
+                if log.start_offset > fetch_partition.start_offset >= 0:
                     return True  # case E
                 follower = partition.followers.get(self.replica)
                 if follower is not None and follower.sent_high_watermark < log.high_watermark:
                     return True  # case E
-            if asked.offset < upto:
-                available += min(log.bytes_between(asked.offset, upto), asked.max_bytes)
+            if fetch_partition.offset < upto:
+                available += min(
+                    log.bytes_between(fetch_partition.offset, upto), fetch_partition.max_bytes
+                )
         return available >= self.min_bytes  # case F
 
     def finish(self) -> None:
@@ -141,8 +151,8 @@ class Fetch:
         left = self.max_bytes
         results = []
         has_any = False
-        for asked in self.asked:
-            result = self._reader.read(asked, left, not has_any)
+        for fetch_partition in self.fetch_partitions:
+            result = self._reader.read(fetch_partition, left, not has_any)
             size = result.size
             if size:
                 has_any = True

@@ -36,7 +36,7 @@ class FetchPartition(NamedTuple):
 class ReadResult(NamedTuple):
     """What reading one partition returned."""
 
-    asked: FetchPartition
+    fetch_partition: FetchPartition
     error: ErrorCode
     batches: Sequence[Batch] = ()
     high_watermark: int = -1
@@ -86,32 +86,32 @@ class Reader:
             return log.end_offset
         return log.last_stable_offset if self._committed else log.high_watermark
 
-    def problem(self, asked: FetchPartition) -> ReadResult | None:
+    def problem(self, fetch_partition: FetchPartition) -> ReadResult | None:
         """The answer if this cannot be read: an error, or a log that diverges; else None."""
-        partition = asked.partition
+        partition = fetch_partition.partition
         if partition is None:
-            return ReadResult(asked, asked.unknown_error)
-        error = self._error(asked, partition)
+            return ReadResult(fetch_partition, fetch_partition.unknown_error)
+        error = self._error(fetch_partition, partition)
         if error is not ErrorCode.none:
-            return ReadResult(asked, error, aborted=None)
+            return ReadResult(fetch_partition, error, aborted=None)
         log = self.log(partition)
-        is_inside = log.start_offset <= asked.offset <= log.end_offset
-        if asked.last_epoch >= 0 and (is_inside or not self.is_consumer):
-            epoch, end = log.end_of_epoch(asked.last_epoch)
-            if epoch < asked.last_epoch or end < asked.offset:
+        is_inside = log.start_offset <= fetch_partition.offset <= log.end_offset
+        if fetch_partition.last_epoch >= 0 and (is_inside or not self.is_consumer):
+            epoch, end = log.end_of_epoch(fetch_partition.last_epoch)
+            if epoch < fetch_partition.last_epoch or end < fetch_partition.offset:
                 if epoch >= 0 or not self.is_consumer:
-                    return _diverging(asked, log, (epoch, end))
+                    return _diverging(fetch_partition, log, (epoch, end))
                 is_inside = False
         if not is_inside:
-            return ReadResult(asked, ErrorCode.offset_out_of_range, aborted=None)
+            return ReadResult(fetch_partition, ErrorCode.offset_out_of_range, aborted=None)
         return None
 
-    def _error(self, asked: FetchPartition, partition: Partition) -> ErrorCode:
+    def _error(self, fetch_partition: FetchPartition, partition: Partition) -> ErrorCode:
         if partition.is_deleted:
             return ErrorCode.unknown_topic_or_partition
-        if asked.leader_epoch != partition.leader_epoch:
+        if fetch_partition.leader_epoch != partition.leader_epoch:
             try:
-                partition.check_epoch(asked.leader_epoch)
+                partition.check_epoch(fetch_partition.leader_epoch)
             except Refused as refused:
                 return refused.code
         if self._only_leader:
@@ -121,40 +121,46 @@ class Reader:
             return ErrorCode.not_leader_or_follower
         return ErrorCode.none
 
-    def read(self, asked: FetchPartition, max_bytes: int, at_least_one: bool) -> ReadResult:
+    def read(
+        self, fetch_partition: FetchPartition, max_bytes: int, at_least_one: bool
+    ) -> ReadResult:
         """Read up to `max_bytes`; with `at_least_one` the first batch whatever its size."""
-        problem = self.problem(asked)
+        problem = self.problem(fetch_partition)
         if problem is not None:
             return problem
-        partition = asked.partition
+        partition = fetch_partition.partition
         assert partition is not None
         log = self.log(partition)
-        limit = min(max_bytes, asked.max_bytes)
+        limit = min(max_bytes, fetch_partition.max_bytes)
         if self.is_consumer:
-            return self._read_for_consumer(asked, log, limit, at_least_one)
+            return self._read_for_consumer(fetch_partition, log, limit, at_least_one)
         follower = partition.followers.get(self._replica)
         if follower is not None:
             follower.sent_high_watermark = log.high_watermark
         return ReadResult(
-            asked,
+            fetch_partition,
             ErrorCode.none,
-            log.read(asked.offset, log.end_offset, limit, at_least_one),
+            log.read(fetch_partition.offset, log.end_offset, limit, at_least_one),
             log.high_watermark,
             log.start_offset,
             aborted=() if self._committed else None,
         )
 
     def _read_for_consumer(
-        self, asked: FetchPartition, log: Log, limit: int, at_least_one: bool
+        self, fetch_partition: FetchPartition, log: Log, limit: int, at_least_one: bool
     ) -> ReadResult:
         aborted: Sequence[AbortedTransaction] | None = () if self._committed else None
-        batches = log.read(asked.offset, self.upto(log), limit, at_least_one, partial=True)
+        batches = log.read(
+            fetch_partition.offset, self.upto(log), limit, at_least_one, partial=True
+        )
         if batches:
             limit = max(limit, len(batches[0].data))
             if self._committed:
-                aborted = list(log.isolation.aborted(asked.offset, batches[-1].next_offset))
+                aborted = list(
+                    log.isolation.aborted(fetch_partition.offset, batches[-1].next_offset)
+                )
         return ReadResult(
-            asked,
+            fetch_partition,
             ErrorCode.none,
             batches,
             log.high_watermark,
@@ -166,10 +172,10 @@ class Reader:
         )
 
 
-def _diverging(asked: FetchPartition, log: Log, epoch_end: tuple[int, int]) -> ReadResult:
+def _diverging(fetch_partition: FetchPartition, log: Log, epoch_end: tuple[int, int]) -> ReadResult:
     """The answer to a client whose log diverges: the last epoch that both have, and its end."""
     return ReadResult(
-        asked,
+        fetch_partition,
         ErrorCode.none,
         (),
         log.high_watermark,

@@ -40,10 +40,10 @@ SessionPartition = tuple[str | UUID | None, int]
 class CachedPartition:
     """What a session asks of a partition, and what was sent last."""
 
-    __slots__ = ("asked", "high_watermark", "start_offset")
+    __slots__ = ("fetch_partition", "high_watermark", "start_offset")
 
-    def __init__(self, asked: FetchPartition) -> None:
-        self.asked = asked
+    def __init__(self, fetch_partition: FetchPartition) -> None:
+        self.fetch_partition = fetch_partition
         self.high_watermark = -1
         self.start_offset = -1
 
@@ -74,16 +74,16 @@ class FetchSession:
 
     def change(
         self,
-        asked: Mapping[SessionPartition, FetchPartition],
+        fetch_partitions: Mapping[SessionPartition, FetchPartition],
         forgotten: Iterable[SessionPartition],
     ) -> None:
         """Add or change these partitions, and remove the forgotten ones."""
-        for place, one in asked.items():
+        for place, one in fetch_partitions.items():
             cached = self.partitions.get(place)
             if cached is None:
                 self.partitions[place] = CachedPartition(one)
             else:
-                cached.asked = one
+                cached.fetch_partition = one
         for place in forgotten:
             self.partitions.pop(place, None)
 

@@ -62,23 +62,25 @@ def alter(request: Any, reply: Reply, context: Context) -> None:
     users = context.broker.cluster.security.users
     changes: dict[str, tuple[ScramMechanism, ScramCredential | None]] = {}
     errors: dict[str, Refused] = {}
-    for asked in (*request.deletions, *request.upsertions):
-        if asked.name in errors:
+    for alteration in (*request.deletions, *request.upsertions):
+        if alteration.name in errors:
             continue
         try:
-            change = _change(asked, users)
-            if asked.name in changes:
+            change = _change(alteration, users)
+            if alteration.name in changes:
                 raise Refused(
                     ErrorCode.duplicate_resource,
                     "A user credential cannot be altered twice in the same request",
                 )
-            changes[asked.name] = change
+            changes[alteration.name] = change
         except Refused as refused:
-            errors[asked.name] = refused
+            errors[alteration.name] = refused
     for name, change in changes.items():
         if name not in errors:
             users.set_scram_credential(name, *change)
-    names = dict.fromkeys(asked.name for asked in (*request.deletions, *request.upsertions))
+    names = dict.fromkeys(
+        alteration.name for alteration in (*request.deletions, *request.upsertions)
+    )
     reply(
         {
             "results": [
@@ -88,28 +90,29 @@ def alter(request: Any, reply: Reply, context: Context) -> None:
     )
 
 
-def _change(asked: Any, users: Users) -> tuple[ScramMechanism, ScramCredential | None]:
+def _change(alteration: Any, users: Users) -> tuple[ScramMechanism, ScramCredential | None]:
     """The mechanism and its credential, None if that is deleted; or Refused."""
-    if asked.mechanism not in tuple(ScramMechanism):
+    if alteration.mechanism not in tuple(ScramMechanism):
         raise Refused(ErrorCode.unsupported_sasl_mechanism, "Unknown SCRAM mechanism")
-    mechanism = ScramMechanism(asked.mechanism)
-    if not asked.name:
+    mechanism = ScramMechanism(alteration.mechanism)
+    if not alteration.name:
         raise Refused(ErrorCode.unacceptable_credential, "Username must not be empty")
-    is_deletion = not hasattr(asked, "iterations")
+    is_deletion = not hasattr(alteration, "iterations")
     if is_deletion:
-        if users.scram_credential(asked.name, mechanism) is None:
+        if users.scram_credential(alteration.name, mechanism) is None:
             raise Refused(
                 ErrorCode.resource_not_found,
                 "Attempt to delete a user credential that does not exist",
             )
         return mechanism, None
-    if not ITERATIONS_MIN <= asked.iterations <= ITERATIONS_MAX:
+    if not ITERATIONS_MIN <= alteration.iterations <= ITERATIONS_MAX:
         raise Refused(
             ErrorCode.unacceptable_credential,
-            f"iterations must be from {ITERATIONS_MIN} to {ITERATIONS_MAX}, got {asked.iterations}",
+            f"iterations must be from {ITERATIONS_MIN} to {ITERATIONS_MAX}, "
+            f"got {alteration.iterations}",
         )
-    if not asked.salted_password:
+    if not alteration.salted_password:
         raise Refused(ErrorCode.unknown_server_error)  # as Kafka does
     return mechanism, scram_credential(
-        mechanism, asked.salt, asked.iterations, asked.salted_password
+        mechanism, alteration.salt, alteration.iterations, alteration.salted_password
     )

@@ -16,6 +16,7 @@ each broker answers for the ids that it coordinates (apis.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from typing import TYPE_CHECKING
 
 from sojourn._log import log
@@ -54,7 +55,7 @@ class TransactionCoordinator(Mapping[str, Transaction]):
         self.ending: set[Transaction] = set()
         #: The coordinator epoch: how often coordinators have changed.
         self.epoch = 0
-        self._next_producer_id = 1_000
+        self._producer_ids = count(1_000)
 
     # Producers.
 
@@ -81,8 +82,7 @@ class TransactionCoordinator(Mapping[str, Transaction]):
 
     def new_producer_id(self) -> int:
         """A new producer id."""
-        self._next_producer_id += 1
-        return self._next_producer_id - 1
+        return next(self._producer_ids)
 
     # The transaction.
 
