@@ -60,8 +60,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
+    _freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if nextitem is not None and nextitem.path != item.path:
+        _freeze()
+
+
+def _freeze() -> None:
+    """What was imported, and what tests keep for others, stays: collections may pass over it."""
     gc.collect()
-    gc.freeze()  # what was imported stays, so the collections of all tests may pass over it
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

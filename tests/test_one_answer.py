@@ -158,7 +158,7 @@ def traces(share: float) -> dict[str, tuple[Traces, ...]]:
     # The same, and one in which thousands wait for one key.
     deep = (*modest, Traces(range(1000, 1001), 20_000, span_ms=5000, extremes=False))
     # A job of Spark's takes its time, however small it is.
-    few = (Traces(some(5), 300), Traces(some(6, 1000), 20_000, span_ms=5000))
+    few = (Traces(some(3), 300), Traces(some(2, 1000), 50_000, span_ms=12_500))
     # Where rows come in no order, none arrives first.
     unordered = (
         Traces(some(15), 300, ties_by_arrival=False),

@@ -238,7 +238,7 @@ def verdict(naive: Naive, timeouts: tuple[int, int, int] | None) -> str:
     if timeouts is None or not naive.got:
         return "○ not known"
     if timeouts[2] > 1:
-        return "◆ not one but several"
+        return "◆ several timeouts"
     (_, least, most), (enough, *_) = naive.need(0.99), naive.need(0.999)
     if timeouts[0] < least:
         return "▲ too tight"

@@ -37,7 +37,7 @@ from sojourn.kafka import Cluster
 
 PATIENCE_S = 240
 TOPICS = ("operations", "signals", "cancels")
-CHUNKS, SPAN_MS, DELAY_MS = 16, 20_000, 200  # longer than a row of `arrivals` comes after its time
+CHUNKS, SPAN_MS, DELAY_MS = 8, 20_000, 200  # longer than a row of `arrivals` comes after its time
 
 
 @pytest.fixture
