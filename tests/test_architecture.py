@@ -69,6 +69,14 @@ def test_every_step_that_the_page_names_is_in_the_core() -> None:
     assert {step for step in steps if f"def {step}(" not in source} == set()
 
 
+def test_every_function_that_the_page_names_with_its_module_is_there() -> None:
+    functions = re.findall(r"`(\w+)\.(\w+)`", PAGE)
+    modules = {path.stem: path.read_text("utf-8") for path in (PACKAGE / "core").glob("*.py")}
+    ours = {(module, name) for module, name in functions if module in modules and name != "py"}
+    assert len(ours) > 10
+    assert {each for each in ours if f"def {each[1]}(" not in modules[each[0]]} == set()
+
+
 @pytest.mark.parametrize(
     "room",
     sorted(path.stem for path in PACKAGE.iterdir() if not path.name.startswith(("_", "py."))),

@@ -25,8 +25,11 @@ STEPS: list[tuple[Any, str]] = [
     *((DeadlineWheel, name) for name in ("_sj_add", "_sj_cancel", "_sj_advance")),
     *((Timer, name) for name in ("_sj_place", "_sj_take_turns", "_sj_shut")),
     *((ManualClock, name) for name in ("_sj_move_to", "_sj_replace")),
-    *((Residents, name) for name in ("_sj_admit", "_sj_arm", "_sj_remove", "_sj_disown")),
-    *((Progress, name) for name in ("ask", "swap")),
+    *(
+        (Residents, name)
+        for name in ("_sj_admit", "_sj_arm", "_sj_remove_ended", "_sj_remove_cancelled")
+    ),
+    *((Progress, name) for name in ("prepend", "swap")),
     (Watchers, "swap"),
 ]
 

@@ -101,8 +101,22 @@ def test_an_operation_completed_by_its_submission_has_waited_nothing(purgatory: 
             return True
 
     purgatory.try_complete_else_watch(Ready(10), ["a"])
+    purgatory.signal("p", 1)
+    purgatory.try_complete_else_watch(DelayedOperation(10), requires=[("p", 1)])
+    assert purgatory.metrics().completed == 2
     waiting = purgatory.metrics().waiting
-    assert (waiting.count, waiting.max_ms) == (1, 0.0)
+    assert (waiting.count, waiting.mean_ms, waiting.max_ms) == (2, 0.0, 0.0)
+
+
+def test_waiting_for_progress_runs_from_submission_to_the_signal(
+    manual_clock: ManualClock, purgatory: Purgatory
+) -> None:
+    manual_clock.advance(7)
+    purgatory.try_complete_else_watch(DelayedOperation(100), requires=[("p", 1)])
+    manual_clock.advance(30)
+    assert purgatory.signal("p", 1) == 1
+    waiting = purgatory.metrics().waiting
+    assert (waiting.count, waiting.mean_ms, waiting.max_ms) == (1, 30.0, 30.0)
 
 
 def test_waiting_runs_from_submission_to_the_end(
@@ -136,6 +150,18 @@ def test_lateness_runs_from_the_deadline_to_the_expiry() -> None:
     timer.run_ready()
     lateness = purgatory.metrics().lateness
     assert (lateness.count, lateness.mean_ms, lateness.max_ms) == (1, 7.25, 7.25)
+
+
+def test_an_operation_that_is_due_at_once_is_late_from_its_submission_on() -> None:
+    clock = FineClock()
+    timer = Timer(clock)
+    purgatory = Purgatory(timer=timer)
+    clock.ns = 10_000_000_000
+    purgatory.try_complete_else_watch(DelayedOperation(0), ["a"])
+    clock.ns += 3_000_000
+    timer.run_ready()
+    lateness = purgatory.metrics().lateness
+    assert (lateness.count, lateness.mean_ms, lateness.max_ms) == (1, 3.0, 3.0)
 
 
 def test_lateness_on_the_system_clock_is_that_of_a_timer_that_works() -> None:

@@ -189,6 +189,22 @@ def test_a_key_that_is_waited_for_is_not_forgotten(
     assert purgatory.progress("a") is None
 
 
+def test_a_key_is_idle_from_the_moment_its_last_operation_is_cancelled(
+    manual_clock: ManualClock, notes: list[str]
+) -> None:
+    purgatory = Purgatory(clock=manual_clock, forget_keys_after_ms=0)
+    purgatory.signal("a", 5)
+    operation = Notes("it", notes)
+    purgatory.try_complete_else_watch(operation, requires=[("a", 6)])
+    manual_clock.advance(50)
+    operation.cancel()
+    purgatory.signal("b", 1)
+    assert purgatory.progress("a") == 5
+    manual_clock.advance(1)
+    purgatory.signal("b", 1)
+    assert purgatory.progress("a") is None
+
+
 def test_a_signal_that_changes_nothing_keeps_the_key(manual_clock: ManualClock) -> None:
     purgatory = Purgatory(clock=manual_clock, forget_keys_after_ms=100)
     purgatory.signal("a", 5)

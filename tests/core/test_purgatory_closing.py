@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import threading
-from concurrent.futures import CancelledError
+import weakref
+from concurrent.futures import CancelledError, Future
+from typing import Any
 
 import pytest
 
@@ -39,17 +42,57 @@ def test_closing_a_purgatory_leaves_a_timer_that_was_given_open(manual_clock: Ma
     assert ran == [1]
 
 
+@pytest.mark.parametrize("wait_for", [{"keys": ["a"]}, {"requires": [("a", 1)]}])
 def test_a_submission_on_a_closed_timer_raises_and_leaves_nothing(
-    manual_clock: ManualClock,
+    manual_clock: ManualClock, wait_for: dict[str, Any]
 ) -> None:
     timer = Timer(manual_clock)
     purgatory = Purgatory(timer=timer)
     timer.close()
     operation = Waits()
     with pytest.raises(Closed):
-        purgatory.try_complete_else_watch(operation, ["a"])
+        purgatory.try_complete_else_watch(operation, **wait_for)
     assert counts(purgatory) == (0, 0, 0)
     assert not operation.is_completed
+
+
+@pytest.mark.parametrize("wait_for", [{"keys": ["a"]}, {"requires": [("a", 1)]}])
+def test_what_a_closed_timer_refused_is_cancelled_and_no_longer_the_purgatorys(
+    manual_clock: ManualClock, wait_for: dict[str, Any]
+) -> None:
+    timer = Timer(manual_clock)
+    purgatory = Purgatory(timer=timer, max_waiting=1)
+    timer.close()
+    operation = Waits()
+    future: Future[bool] = Future()
+    for _ in range(2):  # the second finds no less room
+        with pytest.raises(Closed):
+            purgatory.submit_into(future, operation, **wait_for)
+        assert operation.is_cancelled
+    assert operation.force_complete()
+    assert purgatory.metrics().completed == 0
+    assert future.cancelled() or not future.done()
+
+
+def test_a_shared_timer_keeps_a_purgatory_alive_only_while_something_waits_there(
+    manual_clock: ManualClock,
+) -> None:
+    timer = Timer(manual_clock)
+    purgatories = [Purgatory(timer=timer) for _ in range(3)]
+    operations = [Waits(100) for _ in purgatories]
+    for purgatory, operation in zip(purgatories, operations, strict=True):
+        purgatory.try_complete_else_watch(operation, ["a"])
+        purgatory.try_complete_else_watch(Waits(5), ["a"])
+    manual_clock.advance(5)
+    alive = [weakref.ref(purgatory) for purgatory in purgatories]
+    del purgatory
+    purgatories.clear()
+    for number in (0, 2, 1):  # the first, the last and the only one that the timer has
+        gc.collect()
+        assert alive[number]() is not None
+        assert operations[number].force_complete()
+        gc.collect()
+        assert alive[number]() is None
 
 
 # Closing.
@@ -129,6 +172,22 @@ def test_a_purgatory_that_is_closed_as_an_operation_comes_in_does_not_keep_it(
         assert not purgatory.try_complete_else_watch(operation, ["a"])
     assert counts(purgatory) == (0, 0, 0)
     assert not operation.is_completed
+
+
+def test_a_purgatory_on_a_shared_timer_that_is_closed_during_a_submission_starts_no_timeout(
+    manual_clock: ManualClock,
+) -> None:
+    timer = Timer(manual_clock)
+    purgatory = Purgatory(timer=timer)
+
+    class Closes(Waits):
+        def try_complete(self) -> bool:
+            purgatory.close()
+            return False
+
+    with pytest.raises(Closed, match="as the operation came in"):
+        purgatory.try_complete_else_watch(Closes(), ["a"])
+    assert counts(purgatory) == (0, 0, 0)
 
 
 def test_close_waits_for_the_callback_that_is_running() -> None:

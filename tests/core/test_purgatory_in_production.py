@@ -151,25 +151,57 @@ def test_beyond_max_waiting_a_submission_is_refused_and_nothing_is_half_done(
 
 
 def test_max_waiting_is_exact_whatever_the_way_out(clock: ManualClock) -> None:
-    with Purgatory(clock=clock, max_waiting=1) as purgatory:
-        purgatory.signal("held", 1)
-        for _ in range(3):
-            assert purgatory.try_complete_else_watch(DelayedOperation(9), requires=[("held", 1)])
-            done = Flagged()
-            done.flag = True
-            assert purgatory.try_complete_else_watch(done, ["a"])
-            operation = DelayedOperation(9)
-            purgatory.try_complete_else_watch(operation, requires=[("a", 1)])
+    ways_out: list[Callable[[Purgatory], object]] = [
+        _complete_at_once,
+        _complete_in_its_first_try,
+        _complete_by_signals,
+        _expire,
+        _cancel_and_complete,
+    ]
+    with Purgatory(clock=clock, max_waiting=2) as purgatory:
+        for way_out in ways_out:
+            way_out(purgatory)
+            first, second = Flagged(), Flagged()
+            purgatory.try_complete_else_watch(first, ["a"])
+            purgatory.try_complete_else_watch(second, ["a"])
             with pytest.raises(Full):
                 purgatory.submit(Flagged(), ["a"])
-            clock.advance(9)
-            assert operation.state == "expired"
-            operation = DelayedOperation(9)
-            purgatory.try_complete_else_watch(operation, ["a"])
-            purgatory.cancel_for_key("a")
-            operation.force_complete()
+            assert first.force_complete()
+            assert second.force_complete()
     with pytest.raises(OutOfRange, match="max_waiting"):
         Purgatory(max_waiting=0)
+
+
+def _complete_at_once(purgatory: Purgatory) -> None:
+    purgatory.signal("held", 1)
+    assert purgatory.try_complete_else_watch(DelayedOperation(9), requires=[("held", 1)])
+
+
+def _complete_in_its_first_try(purgatory: Purgatory) -> None:
+    done = Flagged()
+    done.flag = True
+    assert purgatory.try_complete_else_watch(done, ["a"])
+
+
+def _complete_by_signals(purgatory: Purgatory) -> None:
+    for _ in range(2):
+        purgatory.try_complete_else_watch(DelayedOperation(9), requires=[("signalled", 1)])
+    assert purgatory.signal("signalled", 1) == 2
+
+
+def _expire(purgatory: Purgatory) -> None:
+    operation = DelayedOperation(9)
+    purgatory.try_complete_else_watch(operation, requires=[("never", 1)])
+    assert isinstance(purgatory.timer.clock, ManualClock)
+    purgatory.timer.clock.advance(9)
+    assert operation.is_expired
+
+
+def _cancel_and_complete(purgatory: Purgatory) -> None:
+    operation = DelayedOperation(9)
+    purgatory.try_complete_else_watch(operation, ["a"])
+    assert purgatory.cancel_for_key("a") == [operation]
+    assert operation.force_complete()
 
 
 # The audit.
@@ -310,6 +342,79 @@ def test_what_is_cancelled_as_its_deadline_is_looked_at_may_be_submitted_again(
         with ThreadPoolExecutor(1) as another:  # no lock of ours is still held here
             assert another.submit(purgatory.check_and_complete, "a").result(WAIT_S) == 1
         assert operation.state == "completed"
+
+
+def test_what_held_at_an_earlier_deadline_counts_for_nothing_when_it_is_submitted_again(
+    clock: ManualClock,
+) -> None:
+    class Fickle(Flagged):
+        cancels = False
+
+        def try_complete(self) -> bool:
+            if self.cancels:
+                self.cancel()
+            return super().try_complete()
+
+    def held_at_a_deadline(purgatory: Purgatory) -> Fickle:
+        operation = Fickle(5)
+        purgatory.try_complete_else_watch(operation, ["a"])
+        operation.flag = operation.cancels = True
+        clock.advance(5)
+        assert operation.is_cancelled
+        operation.flag = operation.cancels = False
+        return operation
+
+    with Purgatory(clock=clock, audit_every_ms=1_000) as purgatory:
+        operation = held_at_a_deadline(purgatory)
+        purgatory.try_complete_else_watch(operation, ["a"])
+        operation.flag = True
+        assert purgatory.check_and_complete("a") == 1
+        assert operation.state == "completed"
+        operation = held_at_a_deadline(purgatory)
+        purgatory.try_complete_else_watch(operation, requires=[("a", 1)])
+        clock.advance(5)
+        assert operation.state == "expired"
+        assert purgatory.metrics().expired_holding == 0
+
+
+def test_an_operation_whose_time_runs_out_while_it_is_tried_expires(clock: ManualClock) -> None:
+    class Late(Flagged):
+        def try_complete(self) -> bool:
+            if self.flag and clock.now_ms == 0:
+                clock.advance(5)  # its deadline comes while it is being tried
+            return self.flag
+
+    with Purgatory(clock=clock, audit_every_ms=1_000) as purgatory:
+        operation = Late(5)
+        purgatory.try_complete_else_watch(operation, ["a"])
+        operation.flag = True
+        assert purgatory.check_and_complete("a") == 0
+        assert operation.state == "expired"
+        assert purgatory.metrics().expired_holding == 1
+
+
+def test_an_audit_passes_over_an_operation_that_has_moved_to_another_purgatory(
+    clock: ManualClock,
+) -> None:
+    class Moves(Flagged):
+        moved: Flagged | None = None
+
+        def try_complete(self) -> bool:
+            if self.moved is not None:
+                assert self.moved.cancel()
+                for n in range(20):
+                    another.try_complete_else_watch(Flagged(), [n])
+                another.try_complete_else_watch(self.moved, ["b"])
+                self.moved = None
+            return False
+
+    with Purgatory(clock=clock) as purgatory, Purgatory(clock=clock) as another:
+        first, second = Moves(), Flagged()
+        purgatory.try_complete_else_watch(first, ["a"])
+        purgatory.try_complete_else_watch(second, ["a"])
+        first.moved, second.flag = second, False
+        assert purgatory.audit() == 0
+        assert another.waiting("b") == [second]
 
 
 def test_a_condition_that_raises_at_the_deadline_is_an_error_and_does_not_hold(

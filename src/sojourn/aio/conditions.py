@@ -15,10 +15,7 @@ from typing import Any
 
 from sojourn.errors import OutOfRange, WrongType
 
-if cython.compiled:
-    from cython.cimports.sojourn.core.millis import checked_ms
-    from cython.cimports.sojourn.core.progress import checked_requires
-else:
+if not cython.compiled:
     from sojourn.core.millis import checked_ms
     from sojourn.core.progress import checked_requires
 

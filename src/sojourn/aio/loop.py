@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.errors import Closed, OutOfRange, WrongThread
 
-if cython.compiled:
-    from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
-else:
+if not cython.compiled:
     from threading import get_ident
 
 if TYPE_CHECKING:

@@ -1,7 +1,10 @@
 cimport cython
 
+from sojourn.aio.conditions cimport as_ms, checked_condition, is_asynchronous
 from sojourn.aio.loop cimport LoopThread
-from sojourn.core.operation cimport DelayedOperation
+from sojourn.core.operation cimport CANCELLED, COMPLETED, DelayedOperation
+from sojourn.core.task cimport OVERRIDDEN
+
 
 cdef int NEW
 cdef int WAITING

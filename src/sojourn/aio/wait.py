@@ -16,7 +16,7 @@ object, and no coroutine, `asyncio.Future` or timer handle besides.
 
 To everybody it is a coroutine: it does nothing until it is awaited, and can be awaited once; but
 it does not complain if it never is. Only the task that has come to wait for it sees the future:
-until then `_asyncio_future_blocking` is None, which tells asyncio that this is none.
+until then `_asyncio_future_blocking` is None, which tells asyncio that this is not a future.
 
 All of this happens in the loop's thread. An operation may be ended from any other; then the loop
 is asked to end the wait.
@@ -43,15 +43,11 @@ from sojourn.errors import AlreadyWaiting, Cancelled, WrongType
 if cython.compiled:
     from cython.cimports.cpython.exc import PyErr_SetObject
     from cython.cimports.cpython.ref import Py_REFCNT
-    from cython.cimports.sojourn.aio.conditions import as_ms, checked_condition, is_asynchronous
-    from cython.cimports.sojourn.aio.loop import LoopThread
     from cython.cimports.sojourn.core.collector import (
         PyObject_GC_IsTracked,
         PyObject_GC_Track,
         PyObject_GC_UnTrack,
     )
-    from cython.cimports.sojourn.core.operation import CANCELLED, COMPLETED, DelayedOperation
-    from cython.cimports.sojourn.core.task import OVERRIDDEN
 else:
     from sojourn.aio.conditions import as_ms, checked_condition, is_asynchronous
     from sojourn.aio.loop import LoopThread

@@ -1,5 +1,8 @@
 cimport cython
 
+from sojourn.core.levels cimport EMPTY
+from sojourn.core.millis cimport checked_ms
+
 
 cdef class Driven:
     cpdef long long _sj_next_ms(self) except? -1

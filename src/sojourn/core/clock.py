@@ -20,10 +20,7 @@ from sojourn.core.alike import already_initialised, not_copied, not_initialised,
 from sojourn.core.guard import GUARD
 from sojourn.errors import OutOfRange
 
-if cython.compiled:
-    from cython.cimports.sojourn.core.levels import EMPTY
-    from cython.cimports.sojourn.core.millis import checked_ms
-else:
+if not cython.compiled:
     from sojourn.core.levels import EMPTY
     from sojourn.core.millis import checked_ms
 
@@ -148,11 +145,11 @@ class ManualClock:
         if self._sj_drivers is None:
             raise not_initialised(self)
         driver = _ByHand(timer)
-        known = weakref.ref(driver)
+        reference = weakref.ref(driver)
         while True:
             before = self._sj_drivers
             after = [other for other in before if other() is not None]
-            after.append(known)
+            after.append(reference)
             if self._sj_replace(before, after):
                 return driver
 
@@ -170,8 +167,8 @@ class ManualClock:
             next_ms = EMPTY
             first = None
             drivers = self._sj_drivers
-            for known in drivers:
-                driver = known()
+            for reference in drivers:
+                driver = reference()
                 if driver is not None:
                     driver.run()
                     at_ms = driver.timer._sj_next_ms()

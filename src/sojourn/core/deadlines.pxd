@@ -1,6 +1,8 @@
 cimport cython
 
-from sojourn.core.levels cimport Levels
+from sojourn.core.levels cimport EMPTY, Levels
+from sojourn.core.millis cimport LIMIT_MS
+from sojourn.core.places cimport filled, numbers
 
 cdef enum:
     _WORDS = 4

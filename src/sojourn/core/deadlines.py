@@ -36,11 +36,12 @@ from sojourn.core.guard import GUARD
 if cython.compiled:
     from cython.cimports.cpython.array import clone
     from cython.cimports.cpython.array import resize as cut
-    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING as start_of
-    from cython.cimports.cpython.bytearray import PyByteArray_Resize as resize
-    from cython.cimports.sojourn.core.levels import EMPTY, Levels
-    from cython.cimports.sojourn.core.millis import LIMIT_MS
-    from cython.cimports.sojourn.core.places import filled, numbers
+    from cython.cimports.cpython.bytearray import (
+        PyByteArray_AS_STRING as start_of,
+    )
+    from cython.cimports.cpython.bytearray import (
+        PyByteArray_Resize as resize,
+    )
     from cython.cimports.sojourn.core.prefetch import prefetch
 else:
     from sojourn.core.levels import EMPTY, Levels
@@ -135,12 +136,12 @@ class DeadlineWheel:
         """
         if self._sj_levels is None:
             raise not_initialised(self)
-        known = _integers(handles, "handles")
-        cancelled = self._sj_cancel(known) if len(known) else 0
+        checked = _integers(handles, "handles")
+        cancelled = self._sj_cancel(checked) if len(checked) else 0
         if cancelled < 0:
             n = -1 - cancelled
             raise OutOfRange(
-                f"handles[{n}] is {known[n]}, which this wheel never gave out; "
+                f"handles[{n}] is {checked[n]}, which this wheel never gave out; "
                 "nothing was cancelled"
             )
         return cancelled

@@ -1,5 +1,8 @@
 cimport cython
 
+from sojourn.core.places cimport int_address, long_address, numbers
+
+
 cdef unsigned long long _LOW
 
 

@@ -23,9 +23,7 @@ except ImportError:  # pragma: no cover - depends on what is installed
 
 from typing import Any
 
-if cython.compiled:
-    from cython.cimports.sojourn.core.places import int_address, long_address, numbers
-else:
+if not cython.compiled:
     from sojourn.core.places import int_address, long_address, numbers
 
 _LOW = 0xFFFFFFFF

@@ -1,5 +1,8 @@
 cimport cython
 
+from sojourn.core.places cimport filled, numbers
+
+
 cdef long long EMPTY
 cdef long long NEVER
 cdef long long _SHORT

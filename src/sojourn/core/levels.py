@@ -32,9 +32,7 @@ try:
 except ImportError:  # pragma: no cover - depends on what is installed
     from sojourn import _cython as cython
 
-if cython.compiled:
-    from cython.cimports.sojourn.core.places import filled, numbers
-else:
+if not cython.compiled:
     from sojourn.core.places import filled, numbers
 
 # Later than any time there is: the answer to "when next?" when no bucket is in use.

@@ -1,4 +1,5 @@
 cimport cython
+from cpython.pythread cimport PyThread_get_thread_ident as get_ident
 
 from sojourn.core.task cimport TimerTask
 

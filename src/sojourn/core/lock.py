@@ -23,10 +23,7 @@ from typing import Any
 
 from sojourn.core.alike import start_out
 
-if cython.compiled:
-    from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
-    from cython.cimports.sojourn.core.task import TimerTask
-else:
+if not cython.compiled:
     from threading import get_ident
 
     from sojourn.core.task import TimerTask

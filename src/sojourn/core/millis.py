@@ -56,13 +56,13 @@ def _as_ms(value: Any, name: str) -> int:
 
 def checked_count(value: Any, name: str, least: int, most: int, advice: str) -> int:
     """Return `value` as an integer in [least, most], or say what is wrong and what to do."""
-    found = value
+    given = value
     try:
         value = index(value)
     except TypeError:
-        raise WrongType(f"{name} must be an integer ≥ {least}, got {found!r}; {advice}") from None
+        raise WrongType(f"{name} must be an integer ≥ {least}, got {given!r}; {advice}") from None
     if not least <= value <= most:
-        raise OutOfRange(f"{name} must be an integer ≥ {least} and ≤ {most}, got {found}; {advice}")
+        raise OutOfRange(f"{name} must be an integer ≥ {least} and ≤ {most}, got {given}; {advice}")
     return value  # type: ignore[no-any-return]
 
 

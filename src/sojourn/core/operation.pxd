@@ -1,13 +1,19 @@
 cimport cython
 from cpython.object cimport PyObject
+from cpython.pythread cimport PyThread_get_thread_ident as get_ident
 
 from sojourn.core.lock cimport LockedTask
+from sojourn.core.millis cimport checked_ms
+from sojourn.core.task cimport OVERRIDDEN, detach, unlink, waits_already
 
 cdef enum:
     PENDING = 0
     COMPLETED = 1
     EXPIRED = 2
     CANCELLED = 3
+    PROBING = 1
+    HOLDS = 2
+    HELD_AT_DEADLINE = 3
 
 
 cdef class Keeper:

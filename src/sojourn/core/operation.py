@@ -46,12 +46,6 @@ from sojourn.errors import AlreadyWaiting, WrongType
 
 if cython.compiled:
     from cython.cimports.cpython.object import PyObject
-    from cython.cimports.cpython.pythread import (
-        PyThread_get_thread_ident as get_ident,
-    )
-    from cython.cimports.sojourn.core.lock import LockedTask
-    from cython.cimports.sojourn.core.millis import checked_ms
-    from cython.cimports.sojourn.core.task import OVERRIDDEN, detach, unlink, waits_already
 else:
     from threading import get_ident
 
@@ -64,6 +58,11 @@ if not cython.compiled:  # which has them as constants of C, in the .pxd
     COMPLETED = 1
     EXPIRED = 2
     CANCELLED = 3
+
+    # What is known of a condition that is only looked at, at the deadline.
+    PROBING = 1  # nothing yet
+    HOLDS = 2
+    HELD_AT_DEADLINE = 3  # the look is over: it held, and the operation expires all the same
 
 _STATES = ("pending", "completed", "expired", "cancelled")
 
@@ -220,10 +219,10 @@ class DelayedOperation(LockedTask):
     _sj_future: Any
     _sj_error: Any
     _sj_started_us: int
-    _sj_stay: int  # counts its submissions and cancellations
+    _sj_stay: int  # counts its submissions
     _sj_places: int  # the first of its places in the purgatory; 0 for none
     _sj_missing: int  # waiting for progress: how many requirements must still come to hold
-    _sj_probed: int  # while its condition is only looked at: 1, and 2 once it was seen to hold
+    _sj_probed: int  # 0, PROBING, HOLDS or HELD_AT_DEADLINE
 
     state: Any = Shown(state_of)
     error: Any = Shown(error_of)
@@ -383,9 +382,9 @@ class DelayedOperation(LockedTask):
             return False
         outer = self._sj_trier
         self._sj_trier = get_ident()
-        self._sj_probed = 1
+        self._sj_probed = PROBING
         try:
-            return bool(self.try_complete()) or self._sj_probed == 2
+            return bool(self.try_complete()) or self._sj_probed == HOLDS
         except Exception as error:
             self._sj_fail("try_complete", error)
             return False
@@ -420,8 +419,8 @@ class DelayedOperation(LockedTask):
     def _sj_end(self, state: int) -> bool:
         """End the operation in this state unless somebody already has; say whether we did."""
         me = get_ident()
-        if self._sj_probed and self._sj_trier == me:
-            self._sj_probed = 2
+        if PROBING <= self._sj_probed <= HOLDS and self._sj_trier == me:
+            self._sj_probed = HOLDS
             return True
         if not claim(self, state):
             return False

@@ -1,13 +1,15 @@
 cimport cython
 
 from sojourn.core.forest cimport Forest
-from sojourn.core.operation cimport DelayedOperation
-from sojourn.core.places cimport Places
+from sojourn.core.keys cimport Key, as_key, is_plain, remove_key
+from sojourn.core.operation cimport COMPLETED, PENDING, DelayedOperation
+from sojourn.core.places cimport NOBODY, Places, at_address, numbers, references
+from sojourn.core.task cimport unlink
 
 cdef enum:
     _HELD = -0x80000000
     _CUT = -0x7FFFFFFF
-    _ASKED = -0x7FFFFFFE
+    _INCOMING = -0x7FFFFFFE
 
 
 cdef class ProgressKey:
@@ -24,7 +26,7 @@ cdef class ProgressKey:
 cdef class Progress(Places):
     cdef bint forgets
     cdef long long watched
-    cdef list graves
+    cdef list removed
     cdef Forest _forest
     cdef dict _keys
     cdef long long _idle
@@ -38,18 +40,18 @@ cdef class Progress(Places):
     cdef long long known_keys(self)
 
     @cython.locals(place="long long")
-    cdef long long ask(self, ProgressKey entry, long long offset, long long asked) except -1
+    cdef long long prepend(self, ProgressKey entry, long long offset, long long incoming) except -1
 
     cdef int swap(self, Forest forest, int[:] siblings, long long[:] holders) except -1
 
     @cython.locals(holding="long long", place="long long", entry=ProgressKey)
-    cdef long long count_holding(self, long long asked) except -2
+    cdef long long count_holding(self, long long incoming) except -2
 
     @cython.locals(forest=Forest, entry=ProgressKey, offset="long long", place="long long")
-    cdef int join(self, DelayedOperation operation, long long asked) except -1
+    cdef int join(self, DelayedOperation operation, long long incoming) except -1
 
     @cython.locals(entry=ProgressKey, place="long long")
-    cdef int withdraw(self, long long asked) except -1
+    cdef int withdraw(self, long long incoming) except -1
 
     @cython.locals(
         forest=Forest,

@@ -15,19 +15,19 @@ stand in the order they came. A signal cuts off what it satisfies and looks at n
 An operation counts what is missing. At zero it is completed within the same step, and its other
 places leave their trees. In what order: by offset, then by submission.
 
-Nothing is made on the way: what is on its way stands in places too, chained as siblings. The
-requirements of an operation that comes stand in places that their keys hold, from the look-up of
-the first key to the step in which they join their trees:
+Between two steps no object is made either: a chain of places, as siblings, leads from one to the
+next. The requirements of an incoming operation stand in places that their keys hold, from the
+look-up of the first key to the step in which they join their trees:
 
-    asked -> (p0, 9) -> (p7, 4) -> 0                   look-ups may run code of the user's
+    incoming -> (p0, 9) -> (p7, 4) -> 0                look-ups may run code of the user's
 
-What a signal has completed stands in the places that it was found in, which the operations hold,
-from that step to their callbacks:
+The operations that a signal has completed stand in the places in which it found them, from that
+step to their callbacks:
 
     ended -> op 3 -> op 8 -> 0
 
-The root of a tree knows its key: its parent is, below zero, the key's anchor, a place that the key
-itself holds.
+The root of a tree leads to its key: the number of its parent is negative, and stands for the key's
+anchor, a place that the key itself holds.
 
 A key stays, with its progress, when nobody waits for it: a signal that comes first is never lost.
 Keys that are idle for a stated time can be forgotten; their anchors form a chain, in which the
@@ -49,11 +49,6 @@ from sojourn.errors import OutOfRange, WrongType
 
 if cython.compiled:
     from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
-    from cython.cimports.sojourn.core.forest import Forest
-    from cython.cimports.sojourn.core.keys import Key, as_key, is_plain, remove_key
-    from cython.cimports.sojourn.core.operation import COMPLETED, PENDING, DelayedOperation
-    from cython.cimports.sojourn.core.places import NOBODY, Places, at_address, numbers, references
-    from cython.cimports.sojourn.core.task import unlink
 else:
     from sojourn.core.forest import Forest
     from sojourn.core.keys import Key, as_key, is_plain, remove_key
@@ -65,7 +60,7 @@ if not cython.compiled:  # which has them as constants of C, in the .pxd
     # What a place's parent says when the place is in no tree.
     _HELD = -(2**31)  # its requirement holds
     _CUT = -(2**31) + 1  # it was just cut off, and has not been looked at yet
-    _ASKED = -(2**31) + 2  # its operation does not wait yet
+    _INCOMING = -(2**31) + 2  # its operation does not wait yet
 
 _FORGET_AT_ONCE = 16  # keys at most
 
@@ -100,13 +95,13 @@ class ProgressKey:
 class Progress(Places):
     """The progress of all keys. Steps are raw unless it says otherwise."""
 
-    __slots__ = ("_forest", "_idle", "_keys", "forgets", "graves", "watched")
+    __slots__ = ("_forest", "_idle", "_keys", "forgets", "removed", "watched")
 
     def __init__(self, forgets: bool) -> None:
         Places.__init__(self)
         self.forgets = forgets  # whether idle keys are chained
         self.watched = 0  # places in all trees
-        self.graves: list[ProgressKey] = []  # keys that went; dropped outside the step
+        self.removed: list[ProgressKey] = []  # keys to drop after the step
         self._forest = Forest()
         self._keys: dict[Any, ProgressKey] = {}
         self._idle = 0  # the anchor at which the chain of idle keys begins and ends
@@ -124,10 +119,10 @@ class Progress(Places):
 
     def entry(self, key: Any) -> ProgressKey:
         """The key's entry, made if need be."""
-        known: Any = self._keys.get(key)
-        if known is None:
-            known = self._keys.setdefault(key, _new_entry(key))
-        return cython.cast(ProgressKey, known)  # type: ignore[no-any-return]
+        entry: Any = self._keys.get(key)
+        if entry is None:
+            entry = self._keys.setdefault(key, _new_entry(key))
+        return cython.cast(ProgressKey, entry)  # type: ignore[no-any-return]
 
     def entries(self) -> list[ProgressKey]:
         """All entries there are."""
@@ -142,14 +137,14 @@ class Progress(Places):
 
     # The atomic steps.
 
-    def ask(self, entry: ProgressKey, offset: int, asked: int) -> int:
-        """Put a requirement before the chain of those asked for; 0 if there is no room."""
+    def prepend(self, entry: ProgressKey, offset: int, incoming: int) -> int:
+        """Put a requirement before the chain of incoming ones; 0 if there is no room."""
         if not self.has_room(1):
             return 0
         place = self.take(entry)
         self._forest.keys[place] = offset
-        self._forest.parents[place] = _ASKED
-        self.siblings[place] = asked
+        self._forest.parents[place] = _INCOMING
+        self.siblings[place] = incoming
         return place
 
     def swap(self, forest: Forest, siblings: memoryview, holders: Any) -> None:
@@ -160,10 +155,10 @@ class Progress(Places):
 
     # The raw steps.
 
-    def count_holding(self, asked: int) -> int:
-        """How many of the requirements asked for hold; -1 if one of the keys has gone meanwhile."""
+    def count_holding(self, incoming: int) -> int:
+        """How many of the incoming requirements hold; -1 if one of the keys has gone meanwhile."""
         holding = 0
-        place = asked
+        place = incoming
         while place:
             entry = cython.cast(ProgressKey, at_address(self.holders[place]))
             if entry.is_gone:
@@ -173,15 +168,15 @@ class Progress(Places):
             place = self.siblings[place]
         return holding
 
-    def join(self, operation: DelayedOperation, asked: int) -> None:
+    def join(self, operation: DelayedOperation, incoming: int) -> None:
         """Put the operation into the trees of those requirements that do not hold.
 
         There is room for an anchor for each.
         """
         forest = self._forest
-        while asked:
-            place = asked
-            asked = self.siblings[place]
+        while incoming:
+            place = incoming
+            incoming = self.siblings[place]
             entry = cython.cast(ProgressKey, at_address(self.holders[place]))
             offset = forest.keys[place]
             if entry.has_progress and entry.progress >= offset:
@@ -201,19 +196,19 @@ class Progress(Places):
                 entry.root = forest.insert(entry.root, place, offset)
             self.watched += 1
 
-    def withdraw(self, asked: int) -> None:
-        """Give back the places of the requirements asked for.
+    def withdraw(self, incoming: int) -> None:
+        """Give back the places of the incoming requirements.
 
         Keys among them that have neither progress nor anybody waiting are removed. Interpreted,
         Ctrl-C may have come between a step and the note that it is done: then they have joined.
         """
-        while asked and self._forest.parents[asked] == _ASKED:
-            place = asked
-            asked = self.siblings[place]
+        while incoming and self._forest.parents[incoming] == _INCOMING:
+            place = incoming
+            incoming = self.siblings[place]
             entry = cython.cast(ProgressKey, at_address(self.holders[place]))
             if entry.is_gone:
                 if type(entry.key) is Key:  # dropping it may run code of the user's: not here
-                    self.graves.append(entry)
+                    self.removed.append(entry)
             elif entry.root == 0 and not entry.has_progress:
                 self.remove(entry)
             self._forest.parents[place] = _HELD
@@ -329,7 +324,7 @@ class Progress(Places):
         """Remove the key, for which nobody waits."""
         entry.is_gone = True
         if type(entry.key) is Key:  # dropping it may run code of the user's: not here
-            self.graves.append(entry)
+            self.removed.append(entry)
         remove_key(self._keys, entry.key)
         self._give_anchor_back(entry)
 
@@ -498,4 +493,4 @@ def _not_a_requirement(requirement: Any) -> WrongType:
 
 
 if not cython.compiled:
-    GUARD.protect(Progress, "ask", "swap")
+    GUARD.protect(Progress, "prepend", "swap")

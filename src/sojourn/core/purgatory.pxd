@@ -1,9 +1,25 @@
 cimport cython
 
-from sojourn.core.operation cimport DelayedOperation
-from sojourn.core.progress cimport ProgressKey
-from sojourn.core.residents cimport Residents
-from sojourn.core.watchers cimport WatchedKey
+from sojourn.core.histogram cimport Histogram
+from sojourn.core.keys cimport as_key, checked_keys
+from sojourn.core.millis cimport LIMIT_MS
+from sojourn.core.operation cimport (
+    CANCELLED,
+    HELD_AT_DEADLINE,
+    DelayedOperation,
+    new_keeping,
+)
+from sojourn.core.progress cimport (
+    Progress,
+    ProgressKey,
+    checked_needed,
+    checked_offset,
+    checked_requires,
+)
+from sojourn.core.residents cimport AGAIN, AT_ONCE, ENDED, Residents
+from sojourn.core.timer cimport Timer
+from sojourn.core.watchers cimport WatchedKey, Watchers
+from sojourn.core.wheel cimport WAITING
 
 
 cdef class Purgatory(Residents):
@@ -32,7 +48,7 @@ cdef class Purgatory(Residents):
 
     @cython.locals(
         n="long long",
-        asked="long long",
+        incoming="long long",
         now_us="long long",
         expiration_ms="long long",
         placed=int,
@@ -42,7 +58,7 @@ cdef class Purgatory(Residents):
     ) except -1
 
     @cython.locals(entry=ProgressKey, offset="long long", place="long long")
-    cdef long long _sj_ask(self, long long asked, tuple requirement) except -1
+    cdef long long _sj_look_up(self, long long incoming, tuple requirement) except -1
 
     @cython.locals(operation=DelayedOperation, completed="long long")
     cdef long long _sj_check(self, object key) except -1

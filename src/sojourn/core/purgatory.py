@@ -42,26 +42,16 @@ from sojourn.core.alike import already_initialised, not_copied, not_initialised,
 from sojourn.core.guard import GUARD
 from sojourn.errors import AlreadyWaiting, Cancelled, Closed, WrongType
 
-if cython.compiled:
-    from cython.cimports.sojourn.core.histogram import Histogram
-    from cython.cimports.sojourn.core.keys import as_key, checked_keys
-    from cython.cimports.sojourn.core.millis import LIMIT_MS
-    from cython.cimports.sojourn.core.operation import CANCELLED, DelayedOperation, new_keeping
-    from cython.cimports.sojourn.core.progress import (
-        Progress,
-        checked_needed,
-        checked_offset,
-        checked_requires,
-    )
-    from cython.cimports.sojourn.core.residents import AGAIN, AT_ONCE, ENDED, Residents
-    from cython.cimports.sojourn.core.timer import Timer
-    from cython.cimports.sojourn.core.watchers import Watchers
-    from cython.cimports.sojourn.core.wheel import WAITING
-else:
+if not cython.compiled:
     from sojourn.core.histogram import Histogram
     from sojourn.core.keys import as_key, checked_keys
     from sojourn.core.millis import LIMIT_MS
-    from sojourn.core.operation import CANCELLED, DelayedOperation, new_keeping
+    from sojourn.core.operation import (
+        CANCELLED,
+        HELD_AT_DEADLINE,
+        DelayedOperation,
+        new_keeping,
+    )
     from sojourn.core.progress import (
         Progress,
         checked_needed,
@@ -430,7 +420,7 @@ class Purgatory(Residents):
         keys: list[Any] = []
         self._sj_keys_of(operation, keys)
         if operation._sj_holds():
-            operation._sj_probed = 3
+            operation._sj_probed = HELD_AT_DEADLINE
             log.warning(
                 "purgatory %r: %s expires although its condition holds; "
                 "nobody had signalled any of its keys: %s",
@@ -508,7 +498,7 @@ class Purgatory(Residents):
                 self._sj_watchers.reserve(1)
             if self._sj_join(operation, stay, entry):
                 break
-        self._sj_bury()
+        self._sj_drop_removed()
 
     def _sj_park(
         self, operation: DelayedOperation, requires: Any, needed: int, future: Any
@@ -520,26 +510,26 @@ class Purgatory(Residents):
         if operation._sj_error is not None and operation._sj_state == CANCELLED:
             operation._sj_error = None
         placed = AGAIN
-        asked = 0
+        incoming = 0
         try:
             while True:
                 for n in range(len(requires)):
-                    asked = self._sj_ask(asked, cython.cast(tuple, requires[n]))
+                    incoming = self._sj_look_up(incoming, cython.cast(tuple, requires[n]))
                 if not self._sj_progress.has_room(len(requires)):  # an anchor for each key
                     self._sj_progress.reserve(len(requires))
                 now_us = self.timer._sj_now_us()
                 expiration_ms = self.timer._sj_make_room(operation._sj_delay_ms, now_us)
                 placed = self._sj_settle_in(
-                    operation, asked, len(requires), needed, future, now_us, expiration_ms
+                    operation, incoming, len(requires), needed, future, now_us, expiration_ms
                 )
                 if placed != AGAIN:
                     break
-                self._sj_withdraw(asked)
-                asked = 0
+                self._sj_withdraw(incoming)
+                incoming = 0
         finally:
             if placed < 0:  # it does not wait
-                self._sj_withdraw(asked)
-                self._sj_bury()
+                self._sj_withdraw(incoming)
+                self._sj_drop_removed()
         if placed == ENDED:
             return _ended_before(operation, future)
         if placed == AT_ONCE:
@@ -551,12 +541,12 @@ class Purgatory(Residents):
             self.timer._sj_wake(placed)
         return False
 
-    def _sj_ask(self, asked: int, requirement: Any) -> int:
-        """Look the key up, and put the requirement before the chain of those asked for."""
+    def _sj_look_up(self, incoming: int, requirement: Any) -> int:
+        """Look the key up, and put the requirement before the chain of incoming ones."""
         entry = self._sj_progress.entry(requirement[0])
         offset: int = requirement[1]
         while True:
-            place = self._sj_progress.ask(entry, offset, asked)
+            place = self._sj_progress.prepend(entry, offset, incoming)
             if place:
                 return place
             self._sj_progress.reserve(2)
@@ -589,7 +579,7 @@ class Purgatory(Residents):
                 break
             if not self._sj_progress.has_room(1):
                 self._sj_progress.reserve(1)
-        self._sj_bury()
+        self._sj_drop_removed()
         if ended == 0:
             return 0
         now_us = self.timer._sj_now_us()
@@ -638,7 +628,7 @@ class Purgatory(Residents):
         while before != self._sj_progress.known_keys():
             before = self._sj_progress.known_keys()
             self._sj_forget(_MOST)
-            self._sj_bury()
+            self._sj_drop_removed()
 
 
 class _Cancelling:

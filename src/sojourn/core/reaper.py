@@ -13,7 +13,7 @@ run in deadline order; while it is held up by a slow one, the other goes on watc
 falls due meanwhile joins the ready list.
 
 The reaper keeps the timer alive while something waits in it. While nothing does it knows it by a
-weak reference only: a timer that nobody else refers to goes, which rings the bell, and the
+weak reference only: a timer that nobody else refers to is collected, which rings the bell, and the
 threads end. Whoever adds has the timer kept from then on; the watcher releases it before it looks
 whether anything waits, never after, so one of the two sees the other. Cancelling rings no bell.
 So a watcher that sleeps for long looks now and then whether anything is left: after one second,

@@ -1,8 +1,19 @@
 cimport cython
 
 from sojourn.core.histogram cimport Histogram
-from sojourn.core.operation cimport DelayedOperation, Keeper, Keeping
+from sojourn.core.operation cimport (
+    CANCELLED,
+    COMPLETED,
+    EXPIRED,
+    HELD_AT_DEADLINE,
+    PENDING,
+    DelayedOperation,
+    Keeper,
+    Keeping,
+)
+from sojourn.core.places cimport at_address
 from sojourn.core.progress cimport Progress, ProgressKey
+from sojourn.core.task cimport unlink, waits_already
 from sojourn.core.timer cimport Timer
 from sojourn.core.watchers cimport WatchedKey, Watchers
 
@@ -36,7 +47,7 @@ cdef class Residents(Keeper):
     cdef Histogram _sj_lateness
     cdef Histogram _sj_waiting
 
-    cdef int _sj_bury(self) except -1
+    cdef int _sj_drop_removed(self) except -1
 
     cdef long long _sj_admit(self, DelayedOperation operation, object future) except -1
     cdef long long _sj_take_in(self, DelayedOperation operation, object future) except -1
@@ -61,7 +72,7 @@ cdef class Residents(Keeper):
     cdef int _sj_settle_in(
         self,
         DelayedOperation operation,
-        long long asked,
+        long long incoming,
         long long count,
         long long needed,
         object future,
@@ -69,7 +80,7 @@ cdef class Residents(Keeper):
         long long expiration_ms,
     ) except -5
 
-    cdef int _sj_withdraw(self, long long asked) except -1
+    cdef int _sj_withdraw(self, long long incoming) except -1
 
     @cython.locals(ended="long long", place="long long")
     cdef long long _sj_advance(
@@ -79,8 +90,8 @@ cdef class Residents(Keeper):
     @cython.locals(operation=DelayedOperation)
     cdef DelayedOperation _sj_take_ended(self, long long ended, long long now_us)
 
-    cdef bint _sj_disown(self, DelayedOperation operation, long long now_us) except -1
-    cdef int _sj_remove(self, DelayedOperation operation, long long now_us) except -1
+    cdef bint _sj_remove_cancelled(self, DelayedOperation operation, long long now_us) except -1
+    cdef int _sj_remove_ended(self, DelayedOperation operation, long long now_us) except -1
     cdef int _sj_forget(self, long long before_us) except -1
     cdef int _sj_take_sample(self, long long count, list operations) except -1
     cdef int _sj_keys_of(self, DelayedOperation operation, list keys) except -1

@@ -2,9 +2,9 @@
 
 An operation is admitted, watches keys or waits for progress, has a timeout, and leaves:
 
-    _sj_admit -> _sj_join, once a key -> _sj_arm  ----+---> _sj_remove      it completed or expired
-    _sj_settle_in, which does all this in one step ---+---> _sj_disown      it was cancelled
-                                                      +---> _sj_advance     signals satisfied it
+    _sj_admit -> _sj_join, once a key -> _sj_arm  ----+---> _sj_remove_ended
+    _sj_settle_in, which does all this in one step ---+---> _sj_remove_cancelled
+                                                      +---> _sj_advance: signals satisfied it
 
 Each of these is an atomic step (guard.py): it calls no user code and makes no object that the
 garbage collector counts. What comes between them, your code and the look-up of a key, is in
@@ -26,24 +26,16 @@ from sojourn.core.guard import GUARD
 from sojourn.errors import Closed, Full
 
 if cython.compiled:
-    from cython.cimports.sojourn.core.collector import PyObject_GC_Track, PyObject_GC_UnTrack
-    from cython.cimports.sojourn.core.operation import (
-        CANCELLED,
-        COMPLETED,
-        EXPIRED,
-        PENDING,
-        DelayedOperation,
-        Keeper,
+    from cython.cimports.sojourn.core.collector import (
+        PyObject_GC_Track,
+        PyObject_GC_UnTrack,
     )
-    from cython.cimports.sojourn.core.places import at_address
-    from cython.cimports.sojourn.core.progress import ProgressKey
-    from cython.cimports.sojourn.core.task import unlink, waits_already
-    from cython.cimports.sojourn.core.watchers import WatchedKey
 else:
     from sojourn.core.operation import (
         CANCELLED,
         COMPLETED,
         EXPIRED,
+        HELD_AT_DEADLINE,
         PENDING,
         DelayedOperation,
         Keeper,
@@ -142,8 +134,8 @@ class Residents(Keeper):
     # What operations tell their keeper.
 
     def _sj_on_end(self, operation: DelayedOperation) -> None:
-        self._sj_remove(operation, self.timer._sj_now_us())
-        self._sj_bury()
+        self._sj_remove_ended(operation, self.timer._sj_now_us())
+        self._sj_drop_removed()
 
     def _sj_on_error(self, operation: DelayedOperation) -> None:
         self._sj_count_error()
@@ -151,18 +143,18 @@ class Residents(Keeper):
     def _sj_cancel(self, operation: DelayedOperation, why: BaseException | None) -> bool:
         # The time is for keys that become idle, where those are forgotten.
         now_us = self.timer._sj_now_us() if self._sj_forget_after_us >= 0 else 0
-        if not self._sj_disown(operation, now_us):
+        if not self._sj_remove_cancelled(operation, now_us):
             return False
-        self._sj_bury()
+        self._sj_drop_removed()
         operation._sj_on_cancel(why)
         return True
 
-    def _sj_bury(self) -> None:
-        """Drop the keys that went, which may run code of the user's: so outside any step."""
-        if self._sj_watchers.graves:
-            self._sj_watchers.graves = []
-        if self._sj_progress.graves:
-            self._sj_progress.graves = []
+    def _sj_drop_removed(self) -> None:
+        """Drop the keys that were removed, which may run code of yours: outside any step."""
+        if self._sj_watchers.removed:
+            self._sj_watchers.removed = []
+        if self._sj_progress.removed:
+            self._sj_progress.removed = []
 
     # The atomic steps.
 
@@ -204,7 +196,7 @@ class Residents(Keeper):
     def _sj_settle_in(
         self,
         operation: DelayedOperation,
-        asked: int,
+        incoming: int,
         count: int,
         needed: int,
         future: AnyFuture | None,
@@ -212,7 +204,7 @@ class Residents(Keeper):
         expiration_ms: int,
     ) -> int:
         """Admit the operation, and complete it or let it wait for progress, all at once."""
-        holding = self._sj_progress.count_holding(asked)
+        holding = self._sj_progress.count_holding(incoming)
         if holding < 0 or not self._sj_progress.has_room(count):
             return AGAIN
         if not self._sj_take_in(operation, future):
@@ -227,7 +219,8 @@ class Residents(Keeper):
         try:
             placed = self._sj_start(operation, now_us, expiration_ms)
         finally:
-            if (  # its timer is closed
+            # Its timer is closed. Making the error may have run a finaliser that has ended it.
+            if (
                 placed < 0
                 and operation._sj_keeping is self._sj_keeping
                 and operation._sj_state == PENDING
@@ -237,11 +230,11 @@ class Residents(Keeper):
                 operation._sj_future = None
                 self._sj_inside -= 1
         operation._sj_missing = needed - holding
-        self._sj_progress.join(operation, asked)
+        self._sj_progress.join(operation, incoming)
         return placed
 
-    def _sj_withdraw(self, asked: int) -> None:
-        self._sj_progress.withdraw(asked)
+    def _sj_withdraw(self, incoming: int) -> None:
+        self._sj_progress.withdraw(incoming)
 
     def _sj_advance(self, entry: ProgressKey, offset: int, now_us: int) -> int:
         """Move a key's progress up; the chain of what ended, -1 to look the key up again."""
@@ -262,13 +255,12 @@ class Residents(Keeper):
         self._sj_waiting.record_us(now_us - operation._sj_started_us)
         return operation
 
-    def _sj_disown(self, operation: DelayedOperation, now_us: int) -> bool:
-        """Be the one who cancels the operation; False if it has ended or is not ours."""
+    def _sj_remove_cancelled(self, operation: DelayedOperation, now_us: int) -> bool:
+        """Cancel and remove the operation; False if it has ended or is not ours."""
         if operation._sj_state != PENDING or operation._sj_keeping is not self._sj_keeping:
             return False
         operation._sj_state = CANCELLED
         operation._sj_keeping = None
-        operation._sj_stay += 1
         if operation._sj_list is not None:
             unlink(operation)
         self._sj_cancelled += 1
@@ -276,17 +268,16 @@ class Residents(Keeper):
         self._sj_leave(operation, now_us)
         return True
 
-    def _sj_remove(self, operation: DelayedOperation, now_us: int) -> None:
+    def _sj_remove_ended(self, operation: DelayedOperation, now_us: int) -> None:
         """Count how the operation ended, and how long it waited; it leaves every key."""
         self._sj_inside -= 1
         if operation._sj_state == EXPIRED:
             self._sj_expired += 1
             self._sj_lateness.record_us(now_us - operation._sj_expiration_ms * 1000)
-            if operation._sj_probed == 3:
+            if operation._sj_probed == HELD_AT_DEADLINE:
                 self._sj_expired_holding += 1
         else:
             self._sj_completed += 1
-        operation._sj_probed = 0
         self._sj_waiting.record_us(now_us - operation._sj_started_us if operation._sj_armed else 0)
         self._sj_leave(operation, now_us)
 
@@ -319,8 +310,8 @@ class Residents(Keeper):
             raise not_initialised(operation)
         if operation._sj_state == COMPLETED or operation._sj_state == EXPIRED:
             return 0
-        if operation._sj_state == PENDING and (
-            operation._sj_keeping is not None or operation._sj_list is not None
+        if operation._sj_list is not None or (
+            operation._sj_state == PENDING and operation._sj_keeping is not None
         ):
             raise waits_already(operation)
         if self._sj_inside >= self._sj_max_waiting:
@@ -332,6 +323,7 @@ class Residents(Keeper):
         operation._sj_state = PENDING
         operation._sj_keeping = self._sj_keeping
         operation._sj_future = future
+        operation._sj_probed = 0
         operation._sj_stay += 1
         self._sj_inside += 1
         return operation._sj_stay
@@ -406,8 +398,8 @@ if not cython.compiled:
         "_sj_withdraw",
         "_sj_advance",
         "_sj_take_ended",
-        "_sj_disown",
-        "_sj_remove",
+        "_sj_remove_cancelled",
+        "_sj_remove_ended",
         "_sj_forget",
         "_sj_take_sample",
         "_sj_keys_of",

@@ -2,6 +2,9 @@ cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 
+from sojourn.core.millis cimport checked_ms
+
+
 cdef object OVERRIDDEN
 cdef object RELEASED
 

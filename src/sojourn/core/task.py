@@ -37,7 +37,6 @@ from sojourn.core.guard import GUARD
 
 if cython.compiled:
     from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
-    from cython.cimports.sojourn.core.millis import checked_ms
 else:
     from sojourn.core.millis import checked_ms
 
@@ -76,7 +75,7 @@ class TimerTask:
     """Something to run after a delay: give a callable, or subclass and override `run()`.
 
     `delay_ms` is a whole number of milliseconds; zero or less means at once. A task built on a
-    callable is for one use: it lets go of the callable when it runs or is cancelled. A subclass
+    callable is for one use: it releases the callable when it runs or is cancelled. A subclass
     may be added again as often as you like. Cancel from any thread at any time.
     """
 

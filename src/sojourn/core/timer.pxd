@@ -1,8 +1,21 @@
 cimport cython
+from cpython.time cimport monotonic_ns
 
-from sojourn.core.clock cimport Driven, ManualClock
-from sojourn.core.task cimport TaskCounter, TimerTask, TimerTaskList
-from sojourn.core.wheel cimport TimingWheel
+from sojourn.core.clock cimport Driven, ManualClock, SystemClock
+from sojourn.core.millis cimport ceil_us, checked_ms, deadline_ms, floor_ms
+from sojourn.core.task cimport (
+    OVERRIDDEN,
+    RELEASED,
+    TaskCounter,
+    TimerTask,
+    TimerTaskList,
+    link,
+    new_list,
+    new_task,
+    pop,
+    pop_first,
+)
+from sojourn.core.wheel cimport DUE, WAITING, TimingWheel
 
 cdef enum:
     _NOT_INITIALISED = 0
@@ -21,7 +34,7 @@ cdef class Timer(Driven):
     cdef long long _sj_tick_ms
     cdef long long _sj_submitted
     cdef long long _sj_expired
-    cdef long long _sj_asked
+    cdef long long _sj_expired_seen
     cdef long long _sj_errors
     cdef readonly object _sj_driver
     cdef object _sj_handover

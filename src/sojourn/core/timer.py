@@ -30,22 +30,7 @@ from sojourn._log import log, shown
 from sojourn.core.alike import already_initialised, not_copied, not_initialised, start_out
 from sojourn.core.guard import GUARD
 
-if cython.compiled:
-    from cython.cimports.cpython.time import monotonic_ns
-    from cython.cimports.sojourn.core.clock import Driven, ManualClock, SystemClock
-    from cython.cimports.sojourn.core.millis import ceil_us, checked_ms, deadline_ms, floor_ms
-    from cython.cimports.sojourn.core.task import (
-        OVERRIDDEN,
-        RELEASED,
-        TimerTask,
-        link,
-        new_list,
-        new_task,
-        pop,
-        pop_first,
-    )
-    from cython.cimports.sojourn.core.wheel import DUE, WAITING, TimingWheel
-else:
+if not cython.compiled:
     from time import monotonic_ns
 
     from sojourn.core.clock import Driven, ManualClock, SystemClock
@@ -89,11 +74,11 @@ class Timer(Driven):
 
     __slots__ = (
         "__weakref__",
-        "_sj_asked",
         "_sj_clock",
         "_sj_driver",
         "_sj_errors",
         "_sj_expired",
+        "_sj_expired_seen",
         "_sj_hand_moved",
         "_sj_handover",
         "_sj_name",
@@ -138,7 +123,7 @@ class Timer(Driven):
         self._sj_handover = None if executor is None else Handover(executor)
         self._sj_submitted = 0
         self._sj_expired = 0
-        self._sj_asked = 0
+        self._sj_expired_seen = 0
         self._sj_tenants = []
         wheel = TimingWheel(tick_ms, wheel_size, self._sj_floor_ms())
         self._sj_tick_ms = wheel._sj_levels.ticks_ms[0]
@@ -202,10 +187,10 @@ class Timer(Driven):
         """
         if self._sj_wheel is None:
             raise not_initialised(self)
-        if checked_ms(timeout_ms, "timeout_ms") > 0 and self._sj_expired == self._sj_asked:
-            self._sj_driver.wait_expired(self._sj_asked, timeout_ms)
-        any_expired = self._sj_expired != self._sj_asked
-        self._sj_asked = self._sj_expired
+        if checked_ms(timeout_ms, "timeout_ms") > 0 and self._sj_expired == self._sj_expired_seen:
+            self._sj_driver.wait_expired(self._sj_expired_seen, timeout_ms)
+        any_expired = self._sj_expired != self._sj_expired_seen
+        self._sj_expired_seen = self._sj_expired
         return any_expired
 
     def __len__(self) -> int:
@@ -343,7 +328,11 @@ class Timer(Driven):
     # For the purgatory, which puts an operation on the timer in a step of its own.
 
     def _sj_now_us(self) -> int:
-        """The time on the timer's clock, rounded up to the microsecond."""
+        """The time on the timer's clock, rounded up to the microsecond.
+
+        Whoever puts a task on the timer asks first, so it is here that one without `__init__` is
+        refused.
+        """
         if self._sj_on_system_clock:
             return ceil_us(monotonic_ns())
         if self._sj_hand_moved is not None:
@@ -354,8 +343,6 @@ class Timer(Driven):
 
     def _sj_make_room(self, delay_ms: int, now_us: int) -> int:
         """Return the deadline; see to it that levels for it exist. Outside any step."""
-        if self._sj_wheel is None:
-            raise not_initialised(self)
         if delay_ms <= 0:
             return now_us // 1000
         expiration_ms = deadline_ms(now_us, delay_ms, self._sj_tick_ms)
@@ -371,8 +358,6 @@ class Timer(Driven):
     # Adding, closing.
 
     def _sj_add(self, task: TimerTask) -> None:
-        if self._sj_wheel is None:
-            raise not_initialised(self)
         now_us = self._sj_now_us()
         at_once = task._sj_delay_ms <= 0
         expiration_ms = self._sj_make_room(task._sj_delay_ms, now_us)
@@ -416,9 +401,7 @@ class Timer(Driven):
 
     def _sj_take_turns(self) -> int:
         """Count those that are ready and that nobody was asked to run: now somebody is."""
-        fresh = self._sj_wheel._sj_counter.ready - self._sj_submitted
-        if fresh <= 0:
-            return 0
+        fresh = max(0, self._sj_wheel._sj_counter.ready - self._sj_submitted)
         self._sj_submitted += fresh
         return fresh
 

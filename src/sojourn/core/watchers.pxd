@@ -1,7 +1,15 @@
 cimport cython
 
+from sojourn.core.keys cimport Key, remove_key, user_key
 from sojourn.core.operation cimport DelayedOperation
-from sojourn.core.places cimport Places
+from sojourn.core.places cimport (
+    NOBODY,
+    Places,
+    as_address,
+    at_address,
+    numbers,
+    references,
+)
 
 
 cdef class WatchedKey:
@@ -15,7 +23,7 @@ cdef class Watchers(Places):
     cdef int[:] preceding
     cdef long long[:] keys
     cdef long long watched
-    cdef list graves
+    cdef list removed
     cdef dict _keys
     cdef WatchedKey _spare
 

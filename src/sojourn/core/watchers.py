@@ -8,7 +8,7 @@ The places of a key form a circle, in the order they came; the key's entry knows
                       +--- op 2's places are chained as siblings (places.py)
 
 An operation that ends leaves every circle at once, along its own chain. A key whose last place
-is left vanishes: nothing dead is ever kept or counted, and there is nothing to purge.
+is left is removed. So what has ended is never kept or counted, and there is nothing to purge.
 """
 
 from __future__ import annotations
@@ -22,18 +22,7 @@ from typing import Any
 
 from sojourn.core.guard import GUARD
 
-if cython.compiled:
-    from cython.cimports.sojourn.core.keys import Key, remove_key, user_key
-    from cython.cimports.sojourn.core.operation import DelayedOperation
-    from cython.cimports.sojourn.core.places import (
-        NOBODY,
-        Places,
-        as_address,
-        at_address,
-        numbers,
-        references,
-    )
-else:
+if not cython.compiled:
     from sojourn.core.keys import Key, remove_key, user_key
     from sojourn.core.operation import DelayedOperation
     from sojourn.core.places import NOBODY, Places, as_address, at_address, numbers, references
@@ -55,7 +44,7 @@ class WatchedKey:
 class Watchers(Places):
     """The circles of all watched keys. Steps are raw unless it says otherwise."""
 
-    __slots__ = ("_keys", "_spare", "following", "graves", "keys", "preceding", "watched")
+    __slots__ = ("_keys", "_spare", "following", "keys", "preceding", "removed", "watched")
 
     def __init__(self) -> None:
         Places.__init__(self)
@@ -63,7 +52,7 @@ class Watchers(Places):
         self.preceding = numbers("i", 1)  # the one before
         self.keys = references(1)  # the key's entry, which is not counted as a reference
         self.watched = 0  # places in all circles
-        self.graves: list[WatchedKey] = []  # keys that went; dropped outside the step
+        self.removed: list[WatchedKey] = []  # keys to drop after the step
         self._keys: dict[Any, WatchedKey] = {}
         self._spare: WatchedKey | None = None
 
@@ -181,7 +170,7 @@ class Watchers(Places):
         entry.is_gone = True
         entry.first = 0
         if type(entry.key) is Key:  # dropping it may run code of the user's: not here
-            self.graves.append(entry)
+            self.removed.append(entry)
         remove_key(self._keys, entry.key)
 
     def gather(self, entry: WatchedKey, operations: list[DelayedOperation]) -> bool:

@@ -1,8 +1,20 @@
 cimport cython
 from cpython.object cimport PyObject
 
-from sojourn.core.levels cimport Levels
-from sojourn.core.task cimport TaskCounter, TimerTask, TimerTaskList
+from sojourn.core.levels cimport EMPTY, Levels
+from sojourn.core.millis cimport checked_ms
+from sojourn.core.task cimport (
+    TaskCounter,
+    TimerTask,
+    TimerTaskList,
+    address,
+    first,
+    is_empty,
+    link,
+    new_list,
+    release_callback,
+    unlink,
+)
 
 cdef enum:
     DUE = 0

@@ -38,22 +38,7 @@ from typing import Any
 from sojourn.core.alike import already_initialised, not_copied, not_initialised, start_out
 from sojourn.core.guard import GUARD
 
-if cython.compiled:
-    from cython.cimports.sojourn.core.levels import EMPTY, Levels
-    from cython.cimports.sojourn.core.millis import checked_ms
-    from cython.cimports.sojourn.core.task import (
-        TaskCounter,
-        TimerTask,
-        TimerTaskList,
-        address,
-        first,
-        is_empty,
-        link,
-        new_list,
-        release_callback,
-        unlink,
-    )
-else:
+if not cython.compiled:
     from sojourn.core.levels import EMPTY, Levels
     from sojourn.core.millis import checked_ms
     from sojourn.core.task import (

@@ -1,5 +1,8 @@
 cimport cython
 
+from sojourn.durable.records cimport hashes_of
+from sojourn.durable.submissions cimport id_of, read_submission, timeout_of
+
 
 cdef class Operation:
     cdef readonly str status

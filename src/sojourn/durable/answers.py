@@ -25,8 +25,6 @@ if cython.compiled:
     from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
     from cython.cimports.libc.string import memcpy
     from cython.cimports.sojourn.durable._bytes import put
-    from cython.cimports.sojourn.durable.records import hashes_of
-    from cython.cimports.sojourn.durable.submissions import id_of, read_submission, timeout_of
 else:
     from sojourn.durable.records import hashes_of
     from sojourn.durable.submissions import id_of, read_submission, timeout_of

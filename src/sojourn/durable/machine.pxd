@@ -1,10 +1,17 @@
 cimport cython
 
-from sojourn.durable.answers cimport Operation
-from sojourn.durable.room cimport WaitingRoom
-from sojourn.durable.submissions cimport Submission
-from sojourn.durable.waiting cimport KeyProgress, Waiting
 from sojourn.core.forest cimport Forest
+from sojourn.durable.answers cimport Operation, new_operation
+from sojourn.durable.room cimport WaitingRoom
+from sojourn.durable.submissions cimport Submission, is_same, read_submission
+from sojourn.durable.waiting cimport (
+    KeyProgress,
+    Waiting,
+    as_operation,
+    is_over,
+    new_waiting,
+    submission_of,
+)
 
 
 cdef class Machine(WaitingRoom):

@@ -55,17 +55,6 @@ if cython.compiled:
     from cython.cimports.cpython.tuple import PyTuple_SET_ITEM
     from cython.cimports.cpython.type import PyType_GenericAlloc
     from cython.cimports.sojourn.core.collector import PyObject_GC_UnTrack
-    from cython.cimports.sojourn.durable.answers import new_operation
-    from cython.cimports.sojourn.durable.room import WaitingRoom
-    from cython.cimports.sojourn.durable.submissions import Submission, is_same, read_submission
-    from cython.cimports.sojourn.durable.waiting import (
-        KeyProgress,
-        Waiting,
-        as_operation,
-        is_over,
-        new_waiting,
-        submission_of,
-    )
 else:
     from sojourn.durable.answers import new_operation
     from sojourn.durable.room import WaitingRoom

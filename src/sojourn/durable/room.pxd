@@ -1,8 +1,10 @@
 cimport cython
 
-from sojourn.durable.submissions cimport Submission
-from sojourn.durable.waiting cimport KeyProgress, Waiting
 from sojourn.core.forest cimport Forest
+from sojourn.core.places cimport numbers
+from sojourn.durable.submissions cimport Submission, read_submission
+from sojourn.durable.waiting cimport KeyProgress, Waiting, as_operation, new_key
+
 
 cdef int _HELD
 cdef long long _SLOT

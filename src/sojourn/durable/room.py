@@ -35,16 +35,7 @@ if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
     from cython.cimports.libc.string import memcpy
     from cython.cimports.sojourn.core.collector import PyObject_GC_UnTrack
-    from cython.cimports.sojourn.core.forest import Forest
-    from cython.cimports.sojourn.core.places import numbers
     from cython.cimports.sojourn.durable._bytes import put
-    from cython.cimports.sojourn.durable.submissions import Submission, read_submission
-    from cython.cimports.sojourn.durable.waiting import (
-        KeyProgress,
-        Waiting,
-        as_operation,
-        new_key,
-    )
 else:
     from sojourn.core.forest import Forest
     from sojourn.core.places import numbers

@@ -1,5 +1,7 @@
 cimport cython
 
+from sojourn.durable.checks cimport checked_integer, checked_offset, text_size
+
 cdef enum:
     _HEAD_SIZE = 22
     _REQUIREMENT_SIZE = 10

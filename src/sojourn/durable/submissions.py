@@ -23,11 +23,13 @@ from sojourn.errors import OutOfRange, WrongType
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
-    from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
+    from cython.cimports.cpython.unicode import (
+        PyUnicode_AsUTF8AndSize,
+        PyUnicode_DecodeUTF8,
+    )
     from cython.cimports.libc.string import memcpy
     from cython.cimports.sojourn.core.collector import PyObject_GC_UnTrack
     from cython.cimports.sojourn.durable._bytes import get, put
-    from cython.cimports.sojourn.durable.checks import checked_integer, checked_offset, text_size
 else:
     from sojourn.durable.checks import checked_integer, checked_offset, text_size
 

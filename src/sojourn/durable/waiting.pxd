@@ -1,7 +1,7 @@
 cimport cython
 
-from sojourn.durable.answers cimport Operation
-from sojourn.durable.submissions cimport Submission
+from sojourn.durable.answers cimport Operation, new_operation
+from sojourn.durable.submissions cimport Submission, read_submission
 
 
 cdef class Waiting:

@@ -10,10 +10,7 @@ except ImportError:  # pragma: no cover - depends on what is installed
 
 from sojourn.durable.answers import WAITING, Operation
 
-if cython.compiled:
-    from cython.cimports.sojourn.durable.answers import new_operation
-    from cython.cimports.sojourn.durable.submissions import Submission, read_submission
-else:
+if not cython.compiled:
     from sojourn.durable.answers import new_operation
     from sojourn.durable.submissions import Submission, read_submission
 
