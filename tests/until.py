@@ -8,13 +8,15 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+#: How long tests wait for what should come at once: the machine may be busy.
+PATIENCE_S = 60.0
 _PAUSE_S_MAX = 0.02
 
 
 def until(
     condition: Callable[[], T | None],
     what: str | Callable[[], str] = "the condition",
-    timeout_s: float = 60,
+    timeout_s: float = PATIENCE_S,
 ) -> T:
     """Ask until the condition holds, and return what it returned; fail if it never does.
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.until import PATIENCE_S
+
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-WAIT_S = 20.0
 
 #: kafka-python reads its own schemas in a way that Python has given up on.
 KAFKA_PYTHON_WARNS = "ignore:(read_text|open_text|contents|path) is deprecated:DeprecationWarning"
@@ -52,7 +53,7 @@ def _produce_librdkafka(servers: str, topic: str, values: Sequence[bytes], codec
     producer = Producer(quiet(servers, acks="all", **{"compression.type": codec}))
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=delivered)
-    assert producer.flush(WAIT_S) == 0
+    assert producer.flush(PATIENCE_S) == 0
     assert not failed
 
 
@@ -66,7 +67,7 @@ def _consume_librdkafka(servers: str, topic: str, count: int) -> list[bytes]:
     got: list[bytes] = []
     try:
         while len(got) < count:
-            messages = consumer.consume(count - len(got), WAIT_S)
+            messages = consumer.consume(count - len(got), PATIENCE_S)
             assert messages, f"{len(got)} of {count} came"
             for message in messages:
                 assert message.error() is None
@@ -90,7 +91,7 @@ def _produce_kafka_python(servers: str, topic: str, values: Sequence[bytes], cod
     )
     futures = [producer.send(topic, value, partition=0) for value in values]
     for future in futures:
-        future.get(WAIT_S)
+        future.get(PATIENCE_S)
     producer.close()
 
 
@@ -101,7 +102,7 @@ def _consume_kafka_python(servers: str, topic: str, count: int) -> list[bytes]:
         bootstrap_servers=servers,
         group_id=None,
         check_crcs=True,
-        consumer_timeout_ms=int(WAIT_S * 1000),
+        consumer_timeout_ms=int(PATIENCE_S * 1000),
     )
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
@@ -131,7 +132,7 @@ def _produce_aiokafka(servers: str, topic: str, values: Sequence[bytes], codec: 
         await producer.start()
         try:
             sent = [await producer.send(topic, value, partition=0) for value in values]
-            await asyncio.wait_for(asyncio.gather(*sent), WAIT_S)
+            await asyncio.wait_for(asyncio.gather(*sent), PATIENCE_S)
         finally:
             await producer.stop()
 
@@ -148,7 +149,9 @@ def _consume_aiokafka(servers: str, topic: str, count: int) -> list[bytes]:
             partition = TopicPartition(topic, 0)
             consumer.assign([partition])
             await consumer.seek_to_beginning(partition)
-            return [(await asyncio.wait_for(consumer.getone(), WAIT_S)).value for _ in range(count)]
+            return [
+                (await asyncio.wait_for(consumer.getone(), PATIENCE_S)).value for _ in range(count)
+            ]
         finally:
             await consumer.stop()
 

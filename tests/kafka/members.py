@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.until import PATIENCE_S
+
 HEARTBEAT_MS = 100
 REBALANCE_MS = 120_000
 
@@ -53,7 +55,7 @@ class Member:
     def close(self) -> None:
         """Leave the group."""
         self._over.set()
-        self._thread.join(20)
+        self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), f"{self!r} does not end"
         if self.error is not None:  # which may be a CancelledError, and is no outcome of a test
             raise AssertionError(f"{self!r} has failed") from self.error
@@ -61,7 +63,7 @@ class Member:
     def _tell(self, command: Callable[[], object]) -> None:
         done = threading.Event()
         self._commands.append((command, done))
-        assert done.wait(20), f"{self!r} does not answer"
+        assert done.wait(PATIENCE_S), f"{self!r} does not answer"
 
     def _run(self) -> None:
         try:

@@ -213,7 +213,7 @@ def test_a_new_replica_follows_a_compacted_log_to_its_end(
     partition = cluster.partition("t", 0)
     with cluster.agenda:
         cluster.controller.reassign(partition, (1, 2, 3))
-    cluster.wait_until(lambda: partition.isr == {1, 2, 3})
+    assert partition.isr == {1, 2, 3}
     assert {log.end_offset for log in partition.logs.values()} == {6}
     assert topic.replication_factor == 3
 
@@ -228,7 +228,7 @@ def test_a_retry_is_known_after_its_records_were_compacted(cluster: Cluster) -> 
     _append(cluster, ("a", "3"))
     cluster.compact("t")
     assert _kept(cluster) == [(2, "a", "3")]
-    cluster.wait_until(lambda: partition.high_watermark == 3)
+    assert partition.high_watermark == 3
     cluster.move_leader("t", 0, 2)
     log = partition.log
     log.producers.rebuild(log.read(0, 3, 1 << 30, at_least_one=True), 3)  # as after a truncation

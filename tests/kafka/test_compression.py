@@ -13,7 +13,8 @@ from sojourn.kafka import Cluster
 from sojourn.kafka.log.batch import Batch, first_at_or_after
 from sojourn.kafka.log.compression import GZIP, LZ4, SNAPPY, ZSTD, CannotDecompress, decompress
 from tests.kafka.batches import batch
-from tests.kafka.client_libraries import CODECS, KAFKA_PYTHON_WARNS, WAIT_S, quiet
+from tests.kafka.client_libraries import CODECS, KAFKA_PYTHON_WARNS, quiet
+from tests.until import PATIENCE_S
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 
@@ -31,7 +32,7 @@ def librdkafka(servers: str, topic: str, codec: str, times_ms: Sequence[int]) ->
     producer = kafka.Producer(quiet(servers, **{"compression.type": codec, "linger.ms": 200}))
     for time_ms in times_ms:
         producer.produce(topic, bytes(1_000), timestamp=time_ms)
-    assert producer.flush(WAIT_S) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def kafka_python(servers: str, topic: str, codec: str, times_ms: Sequence[int]) -> None:

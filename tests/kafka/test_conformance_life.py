@@ -19,9 +19,7 @@ from sojourn.errors import Closed, OutOfRange
 from sojourn.kafka import Cluster
 from sojourn.kafka.refusal import Refused
 from tests.kafka.wire_client import WireClient, connect, only
-from tests.until import until
-
-WAIT_S = 20.0
+from tests.until import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -33,7 +31,7 @@ def cluster() -> Iterator[Cluster]:
 
 def finishes(thread: threading.Thread) -> bool:
     thread.start()
-    thread.join(WAIT_S)
+    thread.join(PATIENCE_S)
     return not thread.is_alive()
 
 
@@ -153,7 +151,7 @@ def test_who_speaks_another_protocol_is_told_in_the_log(
     broker = cluster.brokers[0]
     with (
         caplog.at_level(logging.WARNING, "sojourn"),
-        socket.create_connection((broker.host, broker.port), timeout=WAIT_S) as other,
+        socket.create_connection((broker.host, broker.port), timeout=PATIENCE_S) as other,
     ):
         other.sendall(sent)
         assert other.recv(1) == b""

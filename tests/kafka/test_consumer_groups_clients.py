@@ -13,6 +13,7 @@ from sojourn import ManualClock
 from sojourn.kafka import Cluster
 from sojourn.kafka.groups import ConsumerGroup, State
 from tests.kafka.java_programs import jars_or_skip, run_java
+from tests.until import PATIENCE_S
 
 confluent = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 confluent_admin = pytest.importorskip("confluent_kafka.admin")
@@ -23,7 +24,6 @@ FAST = {
     "group.consumer.heartbeat.interval.ms": 50,
     "group.consumer.min.heartbeat.interval.ms": 50,
 }
-WAIT_S = 60.0
 
 Join = Callable[..., Any]
 
@@ -69,7 +69,7 @@ class Table:
                     self.read.append((message.partition(), message.offset()))
             return bool(condition())
 
-        self.cluster.wait_until(holds, WAIT_S)
+        self.cluster.wait_until(holds, PATIENCE_S)
 
     def share(self) -> None:
         """Wait until all partitions are shared, each with one owner."""
@@ -175,7 +175,7 @@ def test_partitions_that_are_added_are_given_out(table: Table) -> None:
     table.share()
     admin = confluent_admin.AdminClient({"bootstrap.servers": table.cluster.bootstrap_servers})
     more = confluent_admin.NewPartitions("t", PARTITIONS + 3)
-    admin.create_partitions([more])["t"].result(WAIT_S)
+    admin.create_partitions([more])["t"].result(PATIENCE_S)
     table.until(lambda: len(consumer.assignment()) == PARTITIONS + 3)
 
 
@@ -199,15 +199,15 @@ def test_tools_see_consumer_groups(table: Table) -> None:
     table.share()
     admin = confluent_admin.AdminClient({"bootstrap.servers": table.cluster.bootstrap_servers})
     kinds = confluent.ConsumerGroupType
-    listed = admin.list_consumer_groups(types={kinds.CONSUMER}).result(WAIT_S)
+    listed = admin.list_consumer_groups(types={kinds.CONSUMER}).result(PATIENCE_S)
     assert [(one.group_id, one.type) for one in listed.valid] == [("g", kinds.CONSUMER)]
-    assert not admin.list_consumer_groups(types={kinds.CLASSIC}).result(WAIT_S).valid
-    described = admin.describe_consumer_groups(["g"])["g"].result(WAIT_S)
+    assert not admin.list_consumer_groups(types={kinds.CLASSIC}).result(PATIENCE_S).valid
+    described = admin.describe_consumer_groups(["g"])["g"].result(PATIENCE_S)
     assert described.state is confluent.ConsumerGroupState.STABLE
     (member,) = described.members
     assert (member.client_id, len(member.assignment.topic_partitions)) == ("me", PARTITIONS)
     with pytest.raises(confluent.KafkaException, match="NON_EMPTY_GROUP"):
-        admin.delete_consumer_groups(["g"])["g"].result(WAIT_S)
+        admin.delete_consumer_groups(["g"])["g"].result(PATIENCE_S)
 
 
 def test_a_member_that_is_fenced_by_a_scripted_fault_joins_again(table: Table) -> None:

@@ -24,7 +24,7 @@ from sojourn.kafka.control import Control
 from sojourn.kafka.control.routes import ROUTES
 from tests.kafka.test_command import start
 from tests.kafka.wire_client import WireClient, connect, only
-from tests.until import until
+from tests.until import PATIENCE_S, until
 
 
 class Caller:
@@ -340,7 +340,7 @@ def test_closing_ends_who_waits_and_leaves_no_thread(cluster: Cluster) -> None:
     until(lambda: threading.active_count() == before + 4)  # accepting, two calls, and ours
     control.close()
     control.close()
-    thread.join(20)
+    thread.join(PATIENCE_S)
     assert ended
     assert threading.active_count() == before
     for one in (idle, waiting):

@@ -17,9 +17,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
 from tests.kafka.client_libraries import quiet
-from tests.until import until
-
-WAIT_S = 10.0
+from tests.until import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -51,7 +49,7 @@ def produced(cluster: Cluster, wait_until: Callable[[], object], then: Callable[
     producer.produce("t", b"x", on_delivery=lambda error, _: told.append(error))
     until(wait_until)
     then()
-    producer.flush(WAIT_S)
+    producer.flush(PATIENCE_S)
     return told[0] if told[0] is None else told[0].code()
 
 
@@ -105,7 +103,7 @@ def consumer(cluster: Cluster) -> Iterator[Consumer]:
 def write(cluster: Cluster, size: int) -> None:
     producer = Producer(quiet(cluster.bootstrap_servers, **{"acks": "all", "linger.ms": 0}))
     producer.produce("t", bytes(size))
-    assert producer.flush(WAIT_S) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def test_a_consumer_waits_for_bytes(cluster: Cluster, consumer: Consumer) -> None:
@@ -116,7 +114,7 @@ def test_a_consumer_waits_for_bytes(cluster: Cluster, consumer: Consumer) -> Non
     assert consumer.poll(0.02) is None
     assert fetch.watched == 3
     write(cluster, 999_900)
-    message = consumer.poll(WAIT_S)
+    message = consumer.poll(PATIENCE_S)
     assert message is not None
     assert len(message.value() or b"") == 100
 
@@ -128,7 +126,7 @@ def test_a_consumer_gets_what_there_is_when_its_time_is_up(
     assert consumer.poll(0.001) is None
     until(lambda: cluster.purgatories.fetch.watched == 3)
     cluster.clock.advance(3_000)
-    message = consumer.poll(WAIT_S)
+    message = consumer.poll(PATIENCE_S)
     assert message is not None
     assert len(message.value() or b"") == 100
 
@@ -141,7 +139,7 @@ def admin(cluster: Cluster) -> AdminClient:
 def outcome(future: Any) -> Any:
     """The result, or the code of the error."""
     try:
-        return future.result(WAIT_S)
+        return future.result(PATIENCE_S)
     except KafkaException as error:
         return error.args[0].code()
 

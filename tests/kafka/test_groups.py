@@ -59,6 +59,15 @@ def test_a_new_member_gives_the_first_join_more_time_while_there_is_some() -> No
     assert len({answer[0].leader for answer in joins}) == 1
 
 
+def test_the_first_join_gets_no_more_time_than_its_members_have() -> None:
+    world = World(initial_rebalance_delay_ms=3_000)
+    first = Person(world, "a", rebalance_ms=1_000).join()
+    world.advance(2_999)
+    Person(world, "b", rebalance_ms=1_000).join()
+    world.advance(1)
+    assert len(first[0].members) == 2
+
+
 def test_the_first_join_leaves_nothing_behind() -> None:
     world = World(initial_rebalance_delay_ms=3_000)
     person = Person(world, "a")

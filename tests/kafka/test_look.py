@@ -15,6 +15,7 @@ from sojourn.kafka import Cluster, Record
 from sojourn.kafka.refusal import Refused
 from tests.kafka.client_libraries import CODECS, EACH, KAFKA_PYTHON_WARNS, LIBRDKAFKA, ClientLibrary
 from tests.kafka.wire_client import connect, direct
+from tests.until import PATIENCE_S
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 
@@ -102,7 +103,7 @@ def test_waiting_ends_when_something_has_happened_at_the_brokers(cluster: Cluste
     done = threading.Event()
 
     def wait() -> None:
-        cluster.wait_until(lambda: cluster.purgatories.produce.watched)
+        cluster.wait_until(lambda: cluster.purgatories.produce.watched, PATIENCE_S)
         done.set()
 
     leader = cluster.leader("orders", 0)
@@ -113,7 +114,7 @@ def test_waiting_ends_when_something_has_happened_at_the_brokers(cluster: Cluste
     thread.start()
     with connect(cluster, leader) as wire:
         wire.send(wire.produce("orders"))
-        assert done.wait(10)
+        assert done.wait(PATIENCE_S)
     thread.join()
 
 

@@ -20,6 +20,7 @@ from confluent_kafka.admin._scram import (
 )
 
 from sojourn.kafka import Cluster
+from tests.until import PATIENCE_S
 
 _MECHANISMS = {
     ScramMechanism.SCRAM_SHA_256: "SCRAM-SHA-256",
@@ -67,7 +68,7 @@ def _can_write(cluster: Cluster, user: str, password: str, mechanism: str) -> bo
     producer = Producer(settings)
     written: list[object] = []
     producer.produce("t", b"one", on_delivery=lambda error, _: written.append(error))
-    cluster.wait_until(lambda: producer.poll(0.01) and (errors or written), 20)
+    cluster.wait_until(lambda: producer.poll(0.01) and (errors or written), PATIENCE_S)
     producer.purge()
     return written == [None]
 

@@ -23,9 +23,9 @@ from sojourn.errors import Closed, SojournError
 from sojourn.kafka import Cluster
 from sojourn.kafka.control import Control
 from tests.kafka.wire_client import WireClient, connect
+from tests.until import PATIENCE_S
 
 BROKERS = 3
-PATIENCE_S = 60.0
 WARM_UP = 4
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no /proc to count in")

@@ -14,9 +14,9 @@ pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kaf
 from sojourn import ManualClock
 from sojourn.kafka import Cluster, wire
 from sojourn.kafka.transactions import State
-from tests.kafka.client_libraries import KAFKA_PYTHON_WARNS, WAIT_S, quiet
+from tests.kafka.client_libraries import KAFKA_PYTHON_WARNS, quiet
 from tests.kafka.transactional_clients import EACH, Fenced, Transactional
-from tests.until import until
+from tests.until import PATIENCE_S, until
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 
@@ -56,7 +56,7 @@ def read_librdkafka(servers: str, end: dict[int, int], level: str) -> dict[int, 
     over: set[int] = set()
     try:
         while over != set(end):
-            message = consumer.poll(WAIT_S)
+            message = consumer.poll(PATIENCE_S)
             assert message is not None, "nothing came"
             error = message.error()
             if error is None:
@@ -81,7 +81,7 @@ def read_aiokafka(servers: str, end: dict[int, int], level: str) -> dict[int, li
         consumer.assign(places)
         await consumer.seek_to_beginning(*places)
         values: dict[int, list[bytes]] = {index: [] for index in end}
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while any([await consumer.position(one) < end[one.partition] for one in places]):
                 for one, messages in (await consumer.getmany(timeout_ms=10)).items():
                     values[one.partition] += [message.value for message in messages]
@@ -197,7 +197,7 @@ def test_where_the_consumer_protocol_is_off_a_consumer_is_told_at_once() -> None
         settings: dict[str, Any] = {"group.id": "g", "group.protocol": "consumer"}
         consumer = confluent.Consumer(quiet(cluster.bootstrap_servers, **settings))
         consumer.subscribe(["t"])
-        message = consumer.poll(WAIT_S)
+        message = consumer.poll(PATIENCE_S)
         consumer.close()
     error = message.error()
     assert error.code() == confluent.KafkaError._FATAL

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.client_libraries import WAIT_S, quiet
+from tests.kafka.client_libraries import quiet
+from tests.until import PATIENCE_S
 
 
 class Fenced(Exception):
@@ -71,14 +72,14 @@ class Librdkafka(Transactional):
                 },
             )
         )
-        self._producer.init_transactions(WAIT_S)
+        self._producer.init_transactions(PATIENCE_S)
 
     def begin(self) -> None:
         self._call(self._producer.begin_transaction)
 
     def send(self, topic: str, value: bytes, partition: int = 0) -> None:
         self._call(self._producer.produce, topic, value, partition=partition)
-        assert self._producer.flush(WAIT_S) == 0
+        assert self._producer.flush(PATIENCE_S) == 0
 
     def send_offset(self, topic: str, offset: int, group: str) -> None:
         from confluent_kafka import Consumer, TopicPartition
@@ -89,16 +90,16 @@ class Librdkafka(Transactional):
                 self._producer.send_offsets_to_transaction,
                 [TopicPartition(topic, 0, offset)],
                 consumer.consumer_group_metadata(),
-                WAIT_S,
+                PATIENCE_S,
             )
         finally:
             consumer.close()
 
     def commit(self) -> None:
-        self._call(self._producer.commit_transaction, WAIT_S)
+        self._call(self._producer.commit_transaction, PATIENCE_S)
 
     def abort(self) -> None:
-        self._call(self._producer.abort_transaction, WAIT_S)
+        self._call(self._producer.abort_transaction, PATIENCE_S)
 
     def close(self) -> None:
         self._producer.purge()
@@ -132,7 +133,7 @@ class KafkaPython(Transactional):
         self._call(self._producer.begin_transaction)
 
     def send(self, topic: str, value: bytes, partition: int = 0) -> None:
-        self._call(lambda: self._producer.send(topic, value, partition=partition).get(WAIT_S))
+        self._call(lambda: self._producer.send(topic, value, partition=partition).get(PATIENCE_S))
 
     def send_offset(self, topic: str, offset: int, group: str) -> None:
         from kafka import TopicPartition
@@ -214,7 +215,7 @@ class Aiokafka(Transactional):
         from aiokafka.errors import ProducerFenced
 
         try:
-            self._loop.run_until_complete(asyncio.wait_for(coroutine, WAIT_S))
+            self._loop.run_until_complete(asyncio.wait_for(coroutine, PATIENCE_S))
         except ProducerFenced as error:
             raise Fenced from error
 

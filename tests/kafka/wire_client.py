@@ -29,20 +29,19 @@ from kio.serial import entity_reader, entity_writer
 from sojourn.kafka.wire import API_KEYS, read_request
 from tests.kafka import requests
 from tests.kafka.batches import batch
+from tests.until import PATIENCE_S
 
 if TYPE_CHECKING:
     from sojourn.kafka import Cluster
     from sojourn.kafka.broker import Broker
     from sojourn.kafka.network.connection import Connection
 
-WAIT_S = 10.0
-
 
 class WireClient:
     """One connection; answers are read in any order of correlation ids."""
 
     def __init__(
-        self, host: str, port: int, client_id: str = "test", timeout_s: float = WAIT_S
+        self, host: str, port: int, client_id: str = "test", timeout_s: float = PATIENCE_S
     ) -> None:
         self.client_id = client_id
         self.sock = self._connect((host, port), timeout_s)

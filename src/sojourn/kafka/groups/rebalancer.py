@@ -201,11 +201,9 @@ class Rebalancer:
     def _prepare_rebalance(self, group: Group) -> None:
         if group.state is State.COMPLETING_REBALANCE:
             for member in group.members.values():
-                member.assignment = b""
                 if self.answer_sync(member, SyncAnswer(ErrorCode.rebalance_in_progress)):
                     self._heartbeats.expect_next(group, member)
         is_first = group.state is State.EMPTY
-        group.pending_syncs.clear()
         group.move_to(State.PREPARING_REBALANCE)
         self.check_syncs(group)
         if is_first:
@@ -282,7 +280,7 @@ class Rebalancer:
             return ErrorCode.rebalance_in_progress
         if sync.protocol not in (None, group.protocol):
             return ErrorCode.inconsistent_group_protocol
-        return ErrorCode.unknown_member_id if group.state is State.EMPTY else None
+        return None
 
     def _assign(self, group: Group, assignments: dict[str, bytes]) -> None:
         """Give every member what the leader assigned; a member it did not name gets nothing."""
