@@ -230,6 +230,7 @@ def test_only_an_empty_group_is_deleted(world: World) -> None:
     person.leave()
     assert world.coordinator.delete("g") is ErrorCode.none
     assert world.coordinator.delete("g") is ErrorCode.group_id_not_found
+    assert world.coordinator.delete("") is ErrorCode.group_id_not_found
     assert committed(world) is None
     assert world.store.groups == {}
 

@@ -123,6 +123,19 @@ def test_a_rebalance_waits_for_an_id_that_was_given_out(world: World) -> None:
     assert rejoined.error is ErrorCode.none
 
 
+def test_a_rebalance_goes_on_without_an_id_that_nobody_has_used_for_a_session(
+    world: World,
+) -> None:
+    first, second = Person(world, "a"), Person(world, "b")
+    world.stable(first)
+    second.ask_to_join()
+    rejoined = first.join()
+    world.advance(SESSION_MS - 1)
+    assert not rejoined
+    world.advance(1)
+    assert len(rejoined[0].members) == 1
+
+
 def test_a_join_completes_when_all_known_members_have_rejoined(world: World) -> None:
     first, second = Person(world, "a"), Person(world, "b")
     world.stable(first)
@@ -221,7 +234,9 @@ def test_sessions_have_bounds(world: World) -> None:
     for session_ms in (5_999, 1_800_001):
         refused = Person(world, "a", session_ms=session_ms).join()
         assert refused.error is ErrorCode.invalid_session_timeout
-    assert Person(world, "a", session_ms=6_000).join().error is ErrorCode.none
+    for group, session_ms in [("g", 6_000), ("h", 1_800_000)]:
+        person = Person(world, "a", group=group, session_ms=session_ms)
+        assert person.join().error is ErrorCode.none
 
 
 def test_a_group_has_a_name_and_members_are_known_to_it(world: World) -> None:
@@ -234,7 +249,12 @@ def test_a_group_has_a_name_and_members_are_known_to_it(world: World) -> None:
     assert stranger.sync().error is ErrorCode.unknown_member_id
     assert stranger.heartbeat() is ErrorCode.unknown_member_id
     assert stranger.leave() is ErrorCode.unknown_member_id
-    assert Person(world, "c", group="h").sync().error is ErrorCode.unknown_member_id
+    elsewhere = Person(world, "c", group="h", protocols={})
+    elsewhere.member_id = "made-up"
+    assert elsewhere.ask_to_join().error is ErrorCode.unknown_member_id
+    assert elsewhere.sync().error is ErrorCode.unknown_member_id
+    assert elsewhere.heartbeat() is ErrorCode.unknown_member_id
+    assert "h" not in world.coordinator.groups
 
 
 def test_a_full_group_takes_nobody_in() -> None:

@@ -18,7 +18,7 @@ from sojourn.kafka import Cluster
 from sojourn.kafka.topic import spread
 from tests.kafka import requests
 from tests.kafka.batches import batch
-from tests.kafka.wire_client import WireClient, build_request, connect, only
+from tests.kafka.wire_client import WireClient, build_request, direct, only
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def wire(cluster: Cluster) -> Iterator[WireClient]:
-    with connect(cluster) as wire:
+    with direct(cluster) as wire:
         yield wire
 
 
@@ -103,7 +103,7 @@ def test_counts_left_out_are_the_clusters_own() -> None:
     config = {"num.partitions": 5, "default.replication.factor": 2}
     with (
         Cluster(brokers=2, clock=ManualClock(), config=config) as cluster,
-        connect(cluster) as wire,
+        direct(cluster) as wire,
     ):
         result = only(wire.ask(wire.create_topics("t", partitions=-1, replication_factor=-1)))
         assert (result.num_partitions, result.replication_factor) == (5, 2)
@@ -159,7 +159,7 @@ def test_a_topic_is_not_made_when_it_may_not_be(wire: WireClient) -> None:
 def test_the_quota_on_partitions_throttles_and_lets_in_again() -> None:
     config = {"sojourn.partition.mutations.per.second": 1}
     clock = ManualClock()
-    with Cluster(clock=clock, config=config) as cluster, connect(cluster) as wire:
+    with Cluster(clock=clock, config=config) as cluster, direct(cluster) as wire:
         first = wire.ask(wire.create_topics("a", partitions=20))  # 11 s' worth, and 9 more
         assert only(first).error_code is ErrorCode.none
         second = wire.ask(wire.create_topics("b"))
@@ -177,7 +177,7 @@ def test_the_quota_throttles_some_topics_and_lets_others_in() -> None:
     config = {"sojourn.partition.mutations.per.second": 1}
     with (
         Cluster(clock=ManualClock(), config=config) as cluster,
-        connect(cluster) as wire,
+        direct(cluster) as wire,
     ):
         response = wire.ask(wire.create_topics("a", "b", "c", partitions=12))
         assert [result.error_code for result in response.topics] == [
@@ -318,7 +318,7 @@ def test_a_lower_minimum_in_sync_takes_effect_at_once(cluster: Cluster, wire: Wi
 def test_times_of_append_are_the_clusters(cluster: Cluster, wire: WireClient) -> None:
     cluster.create_topic("t", config={"message.timestamp.type": "LogAppendTime"})
     cluster.clock.advance(3_600_000)
-    with connect(cluster, cluster.leader("t", 0)) as wire:
+    with direct(cluster, cluster.leader("t", 0)) as wire:
         result = only(wire.ask(wire.produce("t")))
         append_ms = round(result.log_append_time.timestamp() * 1000)
         assert append_ms == cluster.wall_ms() > time.time() * 1000 + 3_000_000
@@ -341,7 +341,7 @@ def listed(wire: WireClient, timestamp: int, leader_epoch: int = -1) -> Any:
 def timed(cluster: Cluster) -> Iterator[WireClient]:
     """Offsets 0-2 of times 1000, 1010, 1020; 3-5 of 2000, 2010, 2020."""
     cluster.create_topic("t")
-    with connect(cluster, cluster.leader("t", 0)) as wire:
+    with direct(cluster, cluster.leader("t", 0)) as wire:
         for start_ms in (1_000, 2_000):
             records = batch(b"a", b"b", b"c", timestamp_ms=start_ms, step_ms=10)
             wire.ask(wire.produce("t", records=records))
@@ -383,10 +383,10 @@ def test_an_epochs_end_is_told(cluster: Cluster) -> None:
     cluster.create_topic("t", replication_factor=2)
     first = cluster.leader("t", 0)
     second = next(b for b in cluster.partition("t", 0).replicas if b != first)
-    with connect(cluster, first) as wire:
+    with direct(cluster, first) as wire:
         wire.ask(wire.produce("t"))
     cluster.move_leader("t", 0, second)
-    with connect(cluster, second) as wire:
+    with direct(cluster, second) as wire:
         wire.ask(wire.produce("t"))
         ends = []
         for epoch in (0, 1, 2):
@@ -436,7 +436,7 @@ def test_an_unclean_election_is_held_only_for_who_has_no_leader(
     wire.ask(request)
     assert elect(wire, 1, 0) == {0: ErrorCode.election_not_needed}
     cluster.pause_follower(3, "t", 0)
-    with connect(cluster, 2) as leader:
+    with direct(cluster, 2) as leader:
         leader.ask(leader.produce("t", acks=1))
     cluster.clock.advance(60_000)
     cluster.stop_broker(2)
@@ -448,6 +448,6 @@ def test_an_unclean_election_is_held_only_for_who_has_no_leader(
 def test_producer_ids_are_given_once(cluster: Cluster, wire: WireClient) -> None:
     ask = build_request("init_producer_id", 4, transactional_id=None, transaction_timeout=1_000)
     ids = [wire.ask(ask).producer_id for _ in range(3)]
-    with connect(cluster, 2) as elsewhere:
+    with direct(cluster, 2) as elsewhere:
         ids.append(elsewhere.ask(ask).producer_id)
     assert len(set(ids)) == 4

@@ -14,9 +14,7 @@ It waits until all requirements hold, or expires. Then, for each partition:
     C  neither: it has expired, REQUEST_TIMED_OUT
 
 With one replica, or for a retry of an appended batch, the high watermark may be there already.
-The produce does not wait for such a partition:
-
-    D  no error; or NOT_ENOUGH_REPLICAS_AFTER_APPEND if too few are in sync now
+The produce does not wait for such a partition.
 
 While fewer replicas are in sync than `min.insync.replicas`, the high watermark does not move, and
 the produce waits until enough are in sync again, or for case C. The answer has the offsets in any
@@ -217,11 +215,8 @@ def _append(
     if acks != ALL:
         return []
     offset = result.appended.next_offset
-    if leadership.high_watermark < offset:
-        return [PendingProduce(result, leadership, offset)]
-    if not partition.has_enough_in_sync:
-        result.error = ErrorCode.not_enough_replicas_after_append  # case D
-    return []
+    is_pending = leadership.high_watermark < offset
+    return [PendingProduce(result, leadership, offset)] if is_pending else []
 
 
 def _check_transaction(
