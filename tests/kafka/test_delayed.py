@@ -470,10 +470,19 @@ def test_deleting_records_does_not_wait_for_a_broker_that_is_down(
 def test_deleting_records_that_are_not_committed_is_refused(
     cluster: Cluster, wire: WireClient
 ) -> None:
-    assert only(wire.ask(wire.delete_records("t", 5))).error_code is ErrorCode.offset_out_of_range
+    result = only(wire.ask(wire.delete_records("t", 5)))
+    assert (result.error_code, result.low_watermark) == (ErrorCode.offset_out_of_range, -1)
     with direct(cluster, 2) as elsewhere:
         result = only(elsewhere.ask(elsewhere.delete_records("t", 0)))
         assert result.error_code is ErrorCode.not_leader_or_follower
+
+
+def test_records_of_internal_topics_are_not_deleted(cluster: Cluster, wire: WireClient) -> None:
+    wire.ask("find_coordinator", 2, key="g", key_type=0)
+    leader = cluster.leader("__consumer_offsets", 0)
+    with direct(cluster, leader) as client:
+        result = only(client.ask(client.delete_records("__consumer_offsets", 0)))
+    assert result.error_code is ErrorCode.invalid_topic_exception
 
 
 def test_deleting_records_ends_when_its_leader_moves(cluster: Cluster, wire: WireClient) -> None:
@@ -482,7 +491,8 @@ def test_deleting_records_ends_when_its_leader_moves(cluster: Cluster, wire: Wir
     wire.send(wire.delete_records("t", 1))
     assert cluster.purgatories.delete_records.watched == 1
     cluster.move_leader("t", 0, 2)
-    assert only(wire.receive()).error_code is ErrorCode.not_leader_or_follower
+    result = only(wire.receive())
+    assert (result.error_code, result.low_watermark) == (ErrorCode.not_leader_or_follower, -1)
     assert cluster.purgatories.delete_records.watched == 0
 
 

@@ -145,19 +145,24 @@ def fetch(cluster: Cluster, offset: int, *, max_wait_ms: int = 0, at: int = -1) 
     )
 
 
-def write_marker(cluster: Cluster, producer: Producer, coordinator_epoch: int = 0) -> None:
-    """Abort the producer's transaction in partition 0, as an administrator does."""
+def write_marker(
+    cluster: Cluster, producer: Producer, *partitions: int, **fields: Any
+) -> list[ErrorCode] | None:
+    """Abort the producer's transaction, as an administrator does; None: it waits."""
     marker = {
         "producer_id": producer.id,
         "producer_epoch": producer.epoch,
         "transaction_result": False,
-        "coordinator_epoch": coordinator_epoch,
-        "topics": [{"name": "t", "partition_indexes": [0]}],
+        "coordinator_epoch": 0,
+        "topics": [{"name": "t", "partition_indexes": list(partitions or (0,))}],
+        **fields,
     }
     leader = cluster.leader("t", 0)
     answer = ask(cluster, leader, "write_txn_markers", 1, {"markers": [marker]})
-    (partition,) = answer.fields["markers"][0]["topics"][0]["partitions"]
-    assert partition["error_code"] is ErrorCode.none
+    if answer.fields is None:
+        return None
+    (topic,) = answer.fields["markers"][0]["topics"]
+    return [partition["error_code"] for partition in topic["partitions"]]
 
 
 def part_of(answer: Answer) -> Any:
@@ -362,7 +367,7 @@ def test_an_end_is_not_written_after_that_of_a_newer_coordinator(cluster: Cluste
     producer = Producer(cluster)
     producer.add(0)
     producer.write(b"a")
-    write_marker(cluster, producer, coordinator_epoch=7)
+    assert write_marker(cluster, producer, coordinator_epoch=7) == [ErrorCode.none]
     assert producer.end() is ErrorCode.none
     assert producer.state() is State.COMPLETE_COMMIT
     assert cluster.partition("t", 0).end_offset == 2  # the record, and the administrator's marker
@@ -490,9 +495,33 @@ def test_a_transaction_hangs_if_brokers_do_not_ask_and_the_administrator_ends_it
         clock.advance(2 * TIMEOUT_MS)  # the coordinator knows nothing of it
         log = cluster.partition("t", 0).log
         assert (log.last_stable_offset, log.high_watermark) == (2, 3)
-        write_marker(cluster, producer)
+        assert write_marker(cluster, producer) == [ErrorCode.none]
         assert log.last_stable_offset == log.high_watermark == 4
         assert written(cluster) == [b"a"]
+
+
+def test_an_administrators_end_waits_for_the_replicas(cluster: Cluster, clock: ManualClock) -> None:
+    producer = Producer(cluster)
+    producer.add(0)
+    producer.write(b"a")
+    followers = freeze(cluster)
+    assert write_marker(cluster, producer) is None
+    assert cluster.purgatories.produce.watched == 1
+    for follower in followers:
+        cluster.resume(follower, "t", 0)
+    assert cluster.purgatories.produce.watched == 0
+    assert write_marker(cluster, producer) == [ErrorCode.none]
+
+
+def test_an_administrators_end_is_refused_for_each_partition_by_itself(cluster: Cluster) -> None:
+    producer = Producer(cluster)
+    producer.add(0)
+    producer.write(b"a")
+    assert write_marker(cluster, producer, 0, 7, producer_epoch=-1) == [
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.unknown_topic_or_partition,
+    ]
+    assert cluster.partition("t", 0).end_offset == 1
 
 
 # Readers.

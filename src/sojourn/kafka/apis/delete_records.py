@@ -27,10 +27,12 @@ class DeletionResult:
 
     __slots__ = ("error", "index", "is_pending", "low_watermark", "offset", "partition")
 
+    # Of a deletion that was not refused: the partition, and where its log starts now.
+    partition: Partition
+    offset: int
+
     def __init__(self, index: int) -> None:
         self.index = index
-        self.partition: Partition | None = None
-        self.offset = -1
         self.low_watermark = -1
         self.error = ErrorCode.none
         self.is_pending = False
@@ -38,11 +40,10 @@ class DeletionResult:
     def start(self, topic: str, offset: int, broker: Broker) -> None:
         """Move the leader's log start, or keep the error."""
         try:
-            partition = self.partition = broker.led_partition(topic, self.index)
-            if partition.topic.is_internal:
+            self.partition = broker.led_partition(topic, self.index)
+            if self.partition.topic.is_internal:
                 raise Refused(ErrorCode.invalid_topic_exception)
-            self.offset = partition.delete_records(offset)
-            self.is_pending = True
+            self.offset = self.partition.delete_records(offset)
             self.check(broker)
         except Refused as refused:
             self.error = refused.code
@@ -50,7 +51,6 @@ class DeletionResult:
     def check(self, broker: Broker) -> None:
         """Look whether the replicas have caught up, or the leader has changed."""
         partition = self.partition
-        assert partition is not None
         if partition.is_deleted or not partition.is_led_by(broker.id):  # case A
             self.is_pending = False
             self.low_watermark = -1
@@ -129,5 +129,5 @@ def delete_records(request: Any, reply: Reply, context: Context) -> None:
         answer()
         return
     waiting = DelayedDeleteRecords(milliseconds(request.timeout), broker, pending, answer)
-    keys = [result.partition.key for result in pending if result.partition is not None]
+    keys = [result.partition.key for result in pending]
     broker.cluster.purgatories.delete_records.try_complete_else_watch(waiting, keys)
