@@ -46,8 +46,8 @@ def ask(cluster: Cluster, broker_id: int, api: str, version: int, fields: dict[s
 
 def coordinator(cluster: Cluster, key: str) -> int:
     """The broker that coordinates a group or a transactional id; -1 if all are down."""
-    found = cluster.coordinator(key)
-    return -1 if found is None else found.id
+    broker = cluster.coordinator(key)
+    return -1 if broker is None else broker.id
 
 
 def _request(fields: Any) -> Any:

@@ -75,9 +75,9 @@ def test_it_says_what_there_is(call: Caller, cluster: Cluster) -> None:
     routes = call.ok("GET", "/")["routes"]
     assert len(routes) == len(ROUTES)
     assert all(route["does"] for route in routes)
-    told = call.ok("GET", "/cluster")
-    assert told["bootstrap_servers"] == cluster.bootstrap_servers
-    assert [broker["id"] for broker in told["brokers"]] == [1, 2, 3]
+    described = call.ok("GET", "/cluster")
+    assert described["bootstrap_servers"] == cluster.bootstrap_servers
+    assert [broker["id"] for broker in described["brokers"]] == [1, 2, 3]
 
 
 def test_the_clock_is_moved(call: Caller, cluster: Cluster) -> None:
@@ -196,8 +196,12 @@ def test_groups_are_shown_with_what_they_have_committed(call: Caller, cluster: C
     assert second is not None
     with WireClient(first.host, first.port) as client:
         client.ask("join_group", 0, **JOIN)
-        told = call.ok("GET", "/groups/g?state=CompletingRebalance")
-        assert (told["state"], told["generation"], told["members"]) == ("CompletingRebalance", 1, 1)
+        group = call.ok("GET", "/groups/g?state=CompletingRebalance")
+        assert (group["state"], group["generation"], group["members"]) == (
+            "CompletingRebalance",
+            1,
+            1,
+        )
     with WireClient(second.host, second.port) as client:
         client.ask(
             "offset_commit",
@@ -361,11 +365,11 @@ def test_certificates_and_mechanisms_are_told() -> None:
         Control(cluster) as control,
     ):
         call = Caller(control.url)
-        told = call.ok("GET", "/cluster")["security"]
-        assert told["protocol"] == "SASL_SSL"
-        assert told["mechanisms"] == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-        assert told["ca_file"] == cluster.ca_file
-        assert told["ca_pem"].startswith("-----BEGIN CERTIFICATE-----")
+        security = call.ok("GET", "/cluster")["security"]
+        assert security["protocol"] == "SASL_SSL"
+        assert security["mechanisms"] == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+        assert security["ca_file"] == cluster.ca_file
+        assert security["ca_pem"].startswith("-----BEGIN CERTIFICATE-----")
         fault = call.ok("POST", "/faults", {"do": "certificate", "flaw": "expired"})
         assert fault["flaw"] == "expired"
         call.close()

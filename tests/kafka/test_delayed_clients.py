@@ -39,18 +39,18 @@ def followers(cluster: Cluster) -> list[int]:
 
 def produced(cluster: Cluster, wait_until: Callable[[], object], then: Callable[[], object]) -> Any:
     """Produce one record with acks=all, do `then` when it waits; what it was told."""
-    told: list[Any] = []
+    reports: list[Any] = []
     producer = Producer(
         quiet(
             cluster.bootstrap_servers,
             **{"acks": "all", "retries": 0, "request.timeout.ms": 30_000, "linger.ms": 0},
         )
     )
-    producer.produce("t", b"x", on_delivery=lambda error, _: told.append(error))
+    producer.produce("t", b"x", on_delivery=lambda error, _: reports.append(error))
     until(wait_until)
     then()
     producer.flush(PATIENCE_S)
-    return told[0] if told[0] is None else told[0].code()
+    return reports[0] if reports[0] is None else reports[0].code()
 
 
 def test_a_producer_waits_for_the_replicas(cluster: Cluster) -> None:

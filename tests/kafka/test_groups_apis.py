@@ -273,8 +273,8 @@ def test_offsets_are_fetched(client: WireClient, version: int) -> None:
         if version >= 2:
             assert answer.error_code is ErrorCode.none
         (topic,) = answer.topics
-        found = {one.partition_index: one.committed_offset for one in topic.partitions}
-        assert found == ({0: -1, 1: 7} if asked else {1: 7})
+        offsets = {one.partition_index: one.committed_offset for one in topic.partitions}
+        assert offsets == ({0: -1, 1: 7} if asked else {1: 7})
         assert {one.error_code for one in topic.partitions} == {ErrorCode.none}
         assert {one.metadata for one in topic.partitions} == {""}
 

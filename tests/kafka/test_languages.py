@@ -36,8 +36,8 @@ def control() -> Iterator[str]:
 
 
 def block(language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    return str(found)
+    (block,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    return str(block)
 
 
 def written(path: Path, language: str, control: str) -> Path:
@@ -75,10 +75,10 @@ def fetch(*command: str, cwd: Path) -> None:
 
 
 def tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         pytest.skip(f"{name} is not installed")
-    return found
+    return path
 
 
 def test_python(control: str, tmp_path: Path) -> None:

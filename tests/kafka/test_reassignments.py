@@ -106,8 +106,8 @@ def test_a_move_waits_until_the_new_replica_has_caught_up(
     assert listed(client, [{"name": "u", "partition_indexes": [0]}]) == {}
     assert listed(client, []) == {}
     assert (partition.leader, partition.isr) == (1, {1, 2})
-    (told,) = client.ask("metadata", 1, topics=[{"name": "t"}]).topics[0].partitions
-    assert set(told.replica_nodes) == {1, 2, 3}
+    (described,) = client.ask("metadata", 1, topics=[{"name": "t"}]).topics[0].partitions
+    assert set(described.replica_nodes) == {1, 2, 3}
     cluster.start_broker(3)
     assert (partition.leader, partition.replicas, partition.isr) == (3, (3, 2), {2, 3})
     assert listed(client) == {}

@@ -36,18 +36,18 @@ def orders(kafka_cluster: Cluster) -> Cluster:
 
 
 class Producing:
-    """A producer of librdkafka's, one record, and what it is told of it."""
+    """A producer of librdkafka's, one record, and what it is reports of it."""
 
     def __init__(self, cluster: Cluster, **settings: Any) -> None:
-        self.told: list[Any] = []
+        self.reports: list[Any] = []
         self._producer = confluent_kafka.Producer(
             quiet(cluster.bootstrap_servers, **(FAST | settings))
         )
-        self._producer.produce("orders", b"one", on_delivery=lambda e, _: self.told.append(e))
+        self._producer.produce("orders", b"one", on_delivery=lambda e, _: self.reports.append(e))
 
     def flush(self) -> Any:
         assert self._producer.flush(20) == 0
-        return self.told
+        return self.reports
 
 
 @pytest.mark.kafka_cluster(brokers=1)
@@ -127,9 +127,9 @@ async def produce_with_aiokafka(cluster: Cluster, **settings: Any) -> None:
 
 def consumer(cluster: Cluster, client_id: str) -> confluent_kafka.Consumer:
     settings = {"client.id": client_id, "group.id": "none", "fetch.wait.max.ms": 500}
-    found = confluent_kafka.Consumer(quiet(cluster.bootstrap_servers, **settings))
-    found.assign([confluent_kafka.TopicPartition("orders", 0, 0)])
-    return found
+    consumer = confluent_kafka.Consumer(quiet(cluster.bootstrap_servers, **settings))
+    consumer.assign([confluent_kafka.TopicPartition("orders", 0, 0)])
+    return consumer
 
 
 @pytest.mark.kafka_cluster(brokers=1)
@@ -160,7 +160,7 @@ def test_a_late_answer_is_told_when_it_comes(orders: Cluster, manual_clock: Manu
     fault = orders.faults.delay("produce", ms=15_000, answer=True)
     producing = Producing(orders)
     orders.wait_until(lambda: fault.hits == 1 and values(orders) == [b"one"])
-    assert producing.told == []
+    assert producing.reports == []
     manual_clock.advance(15_000)
     assert producing.flush() == [None]
 

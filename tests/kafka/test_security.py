@@ -156,12 +156,12 @@ def test_a_record_goes_round(way: Way, round_trip: Callable[[Cluster, Way], byte
 def failure(settings: dict[str, Any]) -> str:
     """What librdkafka is told when it cannot log in."""
     confluent_kafka = pytest.importorskip("confluent_kafka")
-    told: list[Any] = []
-    producer = confluent_kafka.Producer({**settings, "error_cb": told.append})
+    errors: list[Any] = []
+    producer = confluent_kafka.Producer({**settings, "error_cb": errors.append})
     for _ in range(2_000):
         producer.poll(0.01)
-        if told:
-            return f"{told[0].name()} {told[0].str()}"
+        if errors:
+            return f"{errors[0].name()} {errors[0].str()}"
     raise AssertionError("no error came")
 
 
@@ -171,9 +171,9 @@ def test_a_wrong_password_is_said_and_logged(
 ) -> None:
     way = Way("SASL_PLAINTEXT", mechanism)
     with way.cluster() as cluster, caplog.at_level(logging.WARNING, "sojourn"):
-        told = failure(librdkafka(cluster, way, "wrong"))
-        assert "_AUTHENTICATION" in told
-        assert "Authentication failed" in told
+        error = failure(librdkafka(cluster, way, "wrong"))
+        assert "_AUTHENTICATION" in error
+        assert "Authentication failed" in error
         assert "is not authenticated, and closed: Authentication failed" in caplog.text
 
 
@@ -293,8 +293,8 @@ def test_a_client_without_sasl_is_told_what_to_use(caplog: pytest.LogCaptureFixt
 
 def test_a_client_with_sasl_is_told_on_a_plain_port(caplog: pytest.LogCaptureFixture) -> None:
     with Cluster() as cluster, caplog.at_level(logging.WARNING, "sojourn"):
-        told = failure(librdkafka(cluster, Way("SASL_PLAINTEXT", "PLAIN")))
-        assert "_AUTHENTICATION" in told
+        error = failure(librdkafka(cluster, Way("SASL_PLAINTEXT", "PLAIN")))
+        assert "_AUTHENTICATION" in error
         assert "use security.protocol=PLAINTEXT" in caplog.text
 
 

@@ -159,15 +159,15 @@ def traced() -> Iterator[None]:
 
 def noted_errors() -> list[str]:
     """What the package's log has of errors from now on; refusals and bad clients are warnings."""
-    found: list[str] = []
+    lines: list[str] = []
 
     class Note(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            found.append(self.format(record))
+            lines.append(self.format(record))
 
     log = logging.getLogger("sojourn")
     log.addHandler(Note(logging.ERROR))
-    return found
+    return lines
 
 
 def soak(length_s: float, each_s: float) -> None:

@@ -392,8 +392,8 @@ def test_an_epochs_end_is_told(cluster: Cluster) -> None:
         for epoch in (0, 1, 2):
             asked = {"partition": 0, "leader_epoch": epoch}
             topics = [{"topic": "t", "partitions": [asked]}]
-            found = only(wire.ask("offset_for_leader_epoch", 4, topics=topics))
-            ends.append((found.leader_epoch, found.end_offset))
+            result = only(wire.ask("offset_for_leader_epoch", 4, topics=topics))
+            ends.append((result.leader_epoch, result.end_offset))
     assert ends == [(0, 1), (1, 2), (-1, -1)]
 
 

@@ -230,11 +230,11 @@ def test_a_reader_is_told_of_the_aborted_transactions_of_which_it_reads_records(
     log = drawn_log()
     log.high_watermark = 8
 
-    def told(offset: int, upto: int) -> list[tuple[int, int]]:
+    def aborted(offset: int, upto: int) -> list[tuple[int, int]]:
         return [(one.producer_id, one.first_offset) for one in log.isolation.aborted(offset, upto)]
 
-    assert told(0, 1) == told(4, 8) == told(3, 4) == [(1, 0)]
-    assert told(5, 8) == []
+    assert aborted(0, 1) == aborted(4, 8) == aborted(3, 4) == [(1, 0)]
+    assert aborted(5, 8) == []
     assert [one.base_offset for one in log.data_batches(committed=True)] == [1, 3, 5]
     assert [one.base_offset for one in log.data_batches(committed=False)] == [0, 1, 2, 3, 5, 7]
 
@@ -253,8 +253,12 @@ def test_all_aborted_transactions_of_a_read_are_told_and_no_others() -> None:
             isolation.begin(producer_id, offset)
     for start in range(0, 100, 7):
         for upto in range(start + 1, 101, 5):
-            told = {(one.producer_id, one.first_offset) for one in isolation.aborted(start, upto)}
-            assert told == {key for key, last in ends.items() if last >= start and key[1] < upto}, (
+            aborted = {
+                (one.producer_id, one.first_offset) for one in isolation.aborted(start, upto)
+            }
+            assert aborted == {
+                key for key, last in ends.items() if last >= start and key[1] < upto
+            }, (
                 start,
                 upto,
             )

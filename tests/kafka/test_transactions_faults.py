@@ -85,8 +85,8 @@ class Life(threading.Thread):
         expected: dict[int, list[bytes]] = {index: [] for index in read}
         for number, outcome in self.outcomes.items():
             start = f"{mine} {number} ".encode()
-            found = any(value.startswith(start) for values in read.values() for value in values)
-            if outcome == "committed" or (outcome == "unknown" and found):
+            was_read = any(value.startswith(start) for values in read.values() for value in values)
+            if outcome == "committed" or (outcome == "unknown" and was_read):
                 for index, values in self.values[number].items():
                     expected[index] += values
         for index, values in read.items():

@@ -301,5 +301,5 @@ def _convert(field: dataclasses.Field[Any], value: Any) -> Any:
 def _nested(annotation: Any) -> Any:
     if dataclasses.is_dataclass(annotation):
         return annotation
-    found = (_nested(argument) for argument in getattr(annotation, "__args__", ()))
-    return next((one for one in found if one is not None), None)
+    nested = (_nested(argument) for argument in getattr(annotation, "__args__", ()))
+    return next((one for one in nested if one is not None), None)
