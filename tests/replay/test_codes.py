@@ -165,11 +165,12 @@ def test_signals_that_make_no_step_are_not_kept() -> None:
     assert len(pickle.dumps(steps)) < 1000
 
 
-def test_moments_are_not_before_the_submission_where_that_is_given() -> None:
-    one = np.array([1])
-    steps = Steps(pa.array(["k"]), one, np.array([5]))
-    moments, _ = steps.held_ms(pa.array(["k", "k"]), np.array([1, 1]), np.array([3, 9]))
-    assert moments.tolist() == [5, 9]
+def test_a_condition_that_held_before_the_submission_holds_from_the_submission_on() -> None:
+    keys, ones = pa.array(["k", "k"]), np.array([1, 1])
+    moments, holds = Steps(pa.array(["k"]), ones[:1], np.array([5])).held_ms(keys, ones)
+    submitted_ms, timeout_ms = np.array([3, 9]), np.array([10, 10])
+    endings = end_all(submitted_ms, timeout_ms, ones, np.arange(3), moments, holds, keys)
+    assert endings.at_ms.tolist() == [5, 9]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 16, 17, 40, 1000])

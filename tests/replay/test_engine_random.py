@@ -189,23 +189,24 @@ def _rows(batch: pa.RecordBatch) -> list[Row]:
     return sorted(batch.to_pylist(), key=repr)
 
 
-def _compare(programs: int) -> None:
-    for number in range(seed(), seed() + programs):
-        batches = random_batches(random.Random(number), steps=25)
-        try:
-            check_progress(random.Random(number), batches)
-            check_waiting(random.Random(number), batches)
-        except Exception as error:
-            raise AssertionError(f"program {number}") from error
+def _compare(number: int) -> None:
+    batches = random_batches(random.Random(number), steps=25)
+    try:
+        check_progress(random.Random(number), batches)
+        check_waiting(random.Random(number), batches)
+    except Exception as error:
+        raise AssertionError(f"program {number}") from error
 
 
-def test_random_programs_go_as_with_naive_sides() -> None:
-    _compare(40)
+@pytest.mark.parametrize("number", range(40))
+def test_a_random_program_goes_as_with_naive_sides(number: int) -> None:
+    _compare(seed() + number)
 
 
 @pytest.mark.nightly
 def test_very_many_random_programs_go_as_with_naive_sides() -> None:
-    _compare(20_000)
+    for number in range(20_000):
+        _compare(seed() + number)
 
 
 def test_random_programs_come_to_every_ending() -> None:

@@ -8,6 +8,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -141,13 +142,13 @@ def resolve_direct(
     found = mapped(survey.find_steps, signals) + mapped(survey.find_cancel_steps, cancels)
     ids = [table.select(["id"]) for table in operations]
     findings = survey.findings(found)
-    hashed = mapped(direct.Then(direct._hashed, survey.pack_hashes), ids)
+    hashed = mapped(direct.then(direct._hashed, survey.pack_hashes), ids)
     some = [direct._hashes(table["id"].combine_chunks().drop_null())[:3] for table in ids]
     suspects = np.union1d(suspects_in(hashed, NO_LIMITS), np.concatenate(some))  # or are not
     lookup = Lookup(job, OnEveryMachine(pickle.dumps(findings.index())))
-    others, these = (direct._Chosen(suspects, are_these) for are_these in (False, True))
-    packed = mapped(direct.Then(these, lookup.pack_operations), operations)
-    ended = mapped(direct.Then(others, lookup.end_operations), operations)
+    others, these = (partial(direct._chosen, suspects, are_these) for are_these in (False, True))
+    packed = mapped(direct.then(these, lookup.pack_operations), operations)
+    ended = mapped(direct.then(others, lookup.end_operations), operations)
     ended += [batch for piece in delivered(packed) for batch in lookup.end_firsts(piece)]
     with TemporaryDirectory() as name:
         folder = direct.Folder(Path(name), job.answers)

@@ -16,9 +16,6 @@ cdef class Alarms:
     @cython.locals(old="long long")
     cpdef int reserve(self, long long count) except -1
 
-    @cython.locals(n="long long")
-    cdef int _unset(self, long long first) except -1
-
     @cython.locals(n="long long", slot="long long")
     cdef int _own(
         self, const int[::1] numbers, const long long[::1] times_ms, const long long[::1] handles

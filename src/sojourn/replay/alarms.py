@@ -33,8 +33,6 @@ _LEAST_MS = -(2**63)
 class Alarms:
     """At most one alarm for each number. `times_ms` holds them by number; 0 if none was set."""
 
-    __slots__ = ("_handles", "_owners", "_start_ms", "_wheel", "times_ms")
-
     def __init__(self) -> None:
         self._wheel: Any = None  # made when first needed, at the time it is then
         self._start_ms = 0
@@ -70,7 +68,7 @@ class Alarms:
         if count > old:
             self._handles = grown(self._handles, count, "q")
             self.times_ms = grown(self.times_ms, len(self._handles), "q")
-            self._unset(old)
+            np.asarray(self._handles)[old:] = _NONE
 
     def set_many(self, numbers: Any, times_ms: Any, now_ms: int | None) -> None:
         """Set the alarm of each number, which is reserved; one that was set is moved."""
@@ -107,12 +105,8 @@ class Alarms:
         self._start_ms = start_ms
         self._wheel = DeadlineWheel(start_ms=min(max(start_ms, -LIMIT_MS), LIMIT_MS))
         numbers = np.flatnonzero(np.asarray(self._handles) != _NONE)
-        self._unset(0)
+        np.asarray(self._handles)[:] = _NONE
         self.set_many(integers(numbers, "i"), integers(np.asarray(self.times_ms)[numbers]), now_ms)
-
-    def _unset(self, first: int) -> None:
-        for n in range(first, len(self._handles)):
-            self._handles[n] = _NONE
 
     def _own(self, numbers: Any, times_ms: Any, handles: Any) -> None:
         for n in range(len(numbers)):

@@ -31,21 +31,21 @@ def check_place(
 ) -> None:
     """Say, before any work is done, whether the answer may be written to this folder."""
     folder = Path(folder)
-    there = [folder / part for part in PARTS if (folder / part).exists()]
-    if not there:
+    present = [folder / part for part in PARTS if (folder / part).exists()]
+    if not present:
         return
     for file in inputs:
         above = [] if file.url else Path(file.path).resolve().parents
-        if any(part.resolve() in above for part in there):
+        if any(part.resolve() in above for part in present):
             raise BadFile(
                 f"{file} is input, and stands where the answer would; name another folder"
             )
     if not overwrite:
         raise BadFile(
-            f"{there[0]} is there already; choose another folder, or overwrite it (--overwrite)"
+            f"{present[0]} is there already; choose another folder, or overwrite it (--overwrite)"
         )
     ours = _listed(folder)
-    for part in there:
+    for part in present:
         others = sorted(set(_files_below(folder, part)) - ours)
         if others:
             raise BadFile(

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:  # pragma: no cover - depends on what is installed
-    from sojourn import _cython as cython
-
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,11 +9,7 @@ import pyarrow as pa
 
 from sojourn.replay import schemas
 from sojourn.replay.arrays import grown, integers, slab
-
-if cython.compiled:
-    from cython.cimports.sojourn.replay.nodes import TimedNodes
-else:
-    from sojourn.replay.nodes import TimedNodes
+from sojourn.replay.nodes import TimedNodes
 
 if TYPE_CHECKING:
     from sojourn.replay.name_table import NameTable
@@ -26,8 +17,6 @@ if TYPE_CHECKING:
 
 class CancelsAhead(TimedNodes):
     """Cancels by id, a chain each."""
-
-    __slots__ = "_next"
 
     def __init__(self) -> None:
         super().__init__()

@@ -18,19 +18,16 @@ import pyarrow as pa
 
 from sojourn.replay import schemas
 from sojourn.replay.arrays import grown, integers, slab, starts_of, within
+from sojourn.replay.texts import Texts
 
 if cython.compiled:
     from cython.cimports.sojourn.replay.endings import nth
-    from cython.cimports.sojourn.replay.texts import Texts
 else:
     from sojourn.replay.endings import nth
-    from sojourn.replay.texts import Texts
 
 
 class Cells:
     """Cells from 1 on; one without a key is empty."""
-
-    __slots__ = ("_free", "_keys", "_moments_ms", "_scratch", "_top", "condition_ms")
 
     def __init__(self) -> None:
         self._moments_ms = slab(1, "q")

@@ -153,8 +153,8 @@ def _hash_block(
 def _is_same(
     records: memoryview,
     code: int,
-    known_starts: memoryview,
-    known: memoryview,
+    coded_starts: memoryview,
+    coded_text: memoryview,
     first: int,
     second: int,
     text: memoryview,
@@ -167,11 +167,11 @@ def _is_same(
         return False
     if length <= 16:
         return True
-    other = known_starts[records[record + 3]]
+    other = coded_starts[records[record + 3]]
     if cython.compiled:
-        return memcmp(cython.address(known[other]), cython.address(text[start]), length) == 0
+        return memcmp(cython.address(coded_text[other]), cython.address(text[start]), length) == 0
     else:  # noqa: RET505
-        return bool(known[other : other + length] == text[start : start + length])
+        return bool(coded_text[other : other + length] == text[start : start + length])
 
 
 def _learn(
@@ -239,8 +239,8 @@ def _find(
     places: memoryview,
     bits: int,
     records: memoryview,
-    known_starts: memoryview,
-    known: memoryview,
+    coded_starts: memoryview,
+    coded_text: memoryview,
     starts: memoryview,
     text: memoryview,
     codes: memoryview,
@@ -268,7 +268,7 @@ def _find(
                     if (places[at] ^ mix) & _HIGH == 0:
                         code = (places[at] & _LOW) - 1
                         if _is_same(
-                            records, code, known_starts, known,
+                            records, code, coded_starts, coded_text,
                             scratch[3 * n], scratch[3 * n + 1], text, start, length,
                         ):  # fmt: skip
                             codes[begin + n] = code

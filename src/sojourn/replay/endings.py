@@ -84,7 +84,7 @@ def end_all(
         cancel_ms, has_cancel = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
     elif has_cancel is None:
         has_cancel = np.ones(count, dtype=np.bool_)
-    asked = [
+    facts = [
         view(numbers) for numbers in (submitted_ms, timeout_ms, needed, starts, moments, cancel_ms)
     ]
     masks = [view(mask) for mask in (holds, has_cancel)]
@@ -95,7 +95,7 @@ def end_all(
 
     def part(begin: int, end: int) -> None:
         _end(
-            asked[0], asked[1], asked[2], asked[3], asked[4], asked[5], masks[0], masks[1],
+            facts[0], facts[1], facts[2], facts[3], facts[4], facts[5], masks[0], masks[1],
             key_starts, text, known_ms,
             answers[0], answers[1], answers[2], answers[3], answers[4],
             view(np.empty(most, dtype=np.int64)), begin, end,

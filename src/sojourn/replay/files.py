@@ -9,7 +9,6 @@ read, lacks a column or has one of the wrong type is an error that names the fil
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -20,18 +19,9 @@ from sojourn.replay.answer import write as write
 from sojourn.replay.columns import Columns
 from sojourn.replay.formats import NOT_JSON as NOT_JSON
 from sojourn.replay.formats import NOT_UNICODE as NOT_UNICODE
+from sojourn.replay.formats import Read as Read
 from sojourn.replay.local import Resolution, resolve
 from sojourn.replay.stores import File
-
-
-class Read(NamedTuple):
-    """What was in the files: the rows that mean something, and those that do not."""
-
-    table: pa.Table
-    rejected: pa.Table
-
-    def __len__(self) -> int:
-        return len(self.table) + len(self.rejected)
 
 
 def read(path: str | os.PathLike[str], name: str, columns: Columns | None = None) -> Read:

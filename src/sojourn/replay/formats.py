@@ -46,11 +46,14 @@ _MAGIC = b"PAR1"
 _HEAD_BYTES = 1 << 18
 
 
-class Contents(NamedTuple):
-    """The rows of a file, and the lines that were no rows."""
+class Read(NamedTuple):
+    """What was read: the rows, and those that are none or mean nothing."""
 
     table: pa.Table
     rejected: pa.Table
+
+    def __len__(self) -> int:
+        return len(self.table) + len(self.rejected)
 
 
 def read(
@@ -60,14 +63,14 @@ def read(
     groups: tuple[int, int] | None = None,
     *,
     head: bool = False,
-) -> Contents:
+) -> Read:
     """Read a file of the table `name`; of Parquet only these row groups, if they are given.
 
     With `head` only what comes first is read, to see what the file is like.
     """
     try:
         if is_parquet(file):
-            return Contents(_parquet(file, groups, head), rows.REJECTED.empty_table())
+            return Read(_parquet(file, groups, head), rows.REJECTED.empty_table())
         data = _data(file, head).removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
         if isinstance(error, BadFile):
@@ -177,11 +180,11 @@ def _bytes(stream: Any, head: bool) -> bytes:
 # CSV.
 
 
-def _csv(data: bytes, file: File, name: str) -> Contents:
+def _csv(data: bytes, file: File, name: str) -> Read:
     data, rejected = _without_broken_text(data, name)
     header, _, _ = data.partition(b"\n")
     if not header.strip():
-        return Contents(pa.table({}), rejected)
+        return Read(pa.table({}), rejected)
     first = header.decode()
     # Of what may stand between two names, what stands there most often.
     delimiter = max(",;\t|", key=first.count)
@@ -212,7 +215,7 @@ def _csv(data: bytes, file: File, name: str) -> Contents:
             table = pa.table({column: pa.array([], pa.string()) for column in names})
         else:
             raise BadFile(f"{file} is not a CSV file with a header ({error})") from None
-    return Contents(table, pa.concat_tables([rejected, _rejected(name, torn)]))
+    return Read(table, pa.concat_tables([rejected, _rejected(name, torn)]))
 
 
 def _without_broken_text(data: bytes, name: str) -> tuple[bytes, pa.Table]:
@@ -236,10 +239,10 @@ def _without_broken_text(data: bytes, name: str) -> tuple[bytes, pa.Table]:
 # JSON.
 
 
-def _json(data: bytes, name: str, kinds: Kinds) -> Contents:
+def _json(data: bytes, name: str, kinds: Kinds) -> Read:
     table = _json_at_once(data, kinds)
     if table is not None:
-        return Contents(table, rows.REJECTED.empty_table())
+        return Read(table, rows.REJECTED.empty_table())
     return parse_lines(data.split(b"\n"), name, kinds)
 
 
@@ -281,7 +284,7 @@ def _is_usual(type_: pa.DataType, kind: str | None) -> bool:
     return bool(pa.types.is_int64(type_) or (pa.types.is_string(type_) and kind != INTEGER))
 
 
-def parse_lines(lines: Iterable[bytes], name: str, kinds: Kinds) -> Contents:
+def parse_lines(lines: Iterable[bytes], name: str, kinds: Kinds) -> Read:
     """Read a line at a time, and put those aside that are no rows."""
     good: list[dict[str, Any]] = []
     bad: list[tuple[str, str]] = []
@@ -297,7 +300,7 @@ def parse_lines(lines: Iterable[bytes], name: str, kinds: Kinds) -> Contents:
     table = pa.table(
         {c: _array([row.get(c) for row in good], kinds.get(c)) for c in columns} if columns else {}
     )
-    return Contents(table, _rejected(name, bad))
+    return Read(table, _rejected(name, bad))
 
 
 def _row_of(line: bytes, kinds: Kinds) -> tuple[dict[str, Any] | None, str]:

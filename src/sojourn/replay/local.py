@@ -48,15 +48,13 @@ def resolve(
     """
     until_ms = checked_until_ms(until_ms)
     operations = rows.as_table(operations, rows.OPERATIONS)  # which may be there only once
-    clean = rows.check_operations(operations)
-    signal_events = rows.check_signals(signals)
-    cancel_events = None if cancels is None else rows.check_cancels(cancels)
-    rejected = [clean.rejected, signal_events.rejected]
-    if cancel_events is not None:
-        rejected.append(cancel_events.rejected)
-    clean, duplicates = without_duplicates(operations, clean)
-    rejected.insert(1, duplicates)
-    endings = Index.of(signal_events, cancel_events).end(clean, until_ms)
+    every = rows.check_operations(operations)
+    events = [rows.check_signals(signals)]
+    if cancels is not None:
+        events.append(rows.check_cancels(cancels))
+    clean, duplicates = without_duplicates(operations, every)
+    endings = Index(*map(steps_of, events)).end(clean, until_ms)
+    rejected = [every.rejected, duplicates, *(part.rejected for part in events)]
     return Resolution(
         _outcomes(clean, endings), _pending(clean, endings), pa.concat_tables(rejected)
     )
@@ -66,11 +64,7 @@ class Index(NamedTuple):
     """Signals and cancels, in which operations look up when they end."""
 
     signals: Steps
-    cancels: Steps | None
-
-    @classmethod
-    def of(cls, signals: rows.CleanEvents, cancels: rows.CleanEvents | None) -> Index:
-        return cls(steps_of(signals), None if cancels is None else steps_of(cancels))
+    cancels: Steps | None = None
 
     def end(
         self,
@@ -80,13 +74,13 @@ class Index(NamedTuple):
         threads: int | None = None,
     ) -> Endings:
         """Say how operations end that have no duplicates among them."""
-        moments, holds = self.signals.held_ms(operations.keys, operations.offsets, threads=threads)
-        cancel_ms = has_cancel = None
+        held = self.signals.held_ms(operations.keys, operations.offsets, threads=threads)
+        cancelled = None
         if self.cancels is not None:  # ids for keys, and times for offsets
-            cancel_ms, has_cancel = self.cancels.held_ms(
+            cancelled = self.cancels.held_ms(
                 operations.ids, operations.submitted_ms, threads=threads
             )
-        return operations.end(moments, holds, cancel_ms, has_cancel, until_ms, threads=threads)
+        return operations.end(held, cancelled, until_ms, threads=threads)
 
 
 def steps_of(events: rows.CleanEvents, *, threads: int | None = None) -> Steps:

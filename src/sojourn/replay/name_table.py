@@ -26,16 +26,15 @@ import pyarrow as pa
 
 from sojourn.replay.arrays import grown, slab, text_parts, view
 from sojourn.replay.string_hashes import hashes_of
+from sojourn.replay.texts import Texts
 from sojourn.replay.threads import in_parts
 
 if cython.compiled:
     from cython.cimports.libc.string import memcmp
     from cython.cimports.sojourn.replay._prefetch import prefetch
     from cython.cimports.sojourn.replay.string_hashes import hash_one
-    from cython.cimports.sojourn.replay.texts import Texts
 else:
     from sojourn.replay.string_hashes import hash_one
-    from sojourn.replay.texts import Texts
 
 _BLOCK = 1024  # names
 _AHEAD = 12  # names, for each step
@@ -50,8 +49,6 @@ class NameTable:
 
     A number that is free is used anew. Names are columns of strings or bytes without nulls.
     """
-
-    __slots__ = ("_bits", "_free", "_next", "_places", "count", "texts")
 
     def __init__(self) -> None:
         self.texts = Texts()

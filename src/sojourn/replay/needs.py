@@ -5,11 +5,6 @@ Those of one key are a tree ordered by offset: whom a signal concerns is one ran
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:  # pragma: no cover - depends on what is installed
-    from sojourn import _cython as cython
-
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,13 +12,8 @@ import pyarrow as pa
 
 from sojourn.replay import schemas
 from sojourn.replay.arrays import grown, integers, slab, text_parts
-
-if cython.compiled:
-    from cython.cimports.sojourn.replay.nodes import NumberList, TimedTrees
-    from cython.cimports.sojourn.replay.texts import Texts
-else:
-    from sojourn.replay.nodes import NumberList, TimedTrees
-    from sojourn.replay.texts import Texts
+from sojourn.replay.nodes import NumberList, TimedTrees
+from sojourn.replay.texts import Texts
 
 if TYPE_CHECKING:
     from sojourn.replay.name_table import NameTable
@@ -31,17 +21,6 @@ if TYPE_CHECKING:
 
 class RequirementRows:
     """The columns of a batch of requirements, as arrays; keys as numbers."""
-
-    __slots__ = (
-        "deadlines_ms",
-        "id_data",
-        "id_starts",
-        "indexes",
-        "keys",
-        "offsets",
-        "submitted_ms",
-        "tags",
-    )
 
     def __init__(self, batch: pa.RecordBatch, keys: Any) -> None:
         self.keys = keys
@@ -55,17 +34,6 @@ class RequirementRows:
 
 class Needs(TimedTrees):
     """Requirements by key, a tree each. Rows of a batch are put in first, then alarms are set."""
-
-    __slots__ = (
-        "_ids",
-        "_improved",
-        "_indexes",
-        "_moments_ms",
-        "_range",
-        "_submitted_ms",
-        "_tags",
-        "_walk",
-    )
 
     def __init__(self) -> None:
         super().__init__()

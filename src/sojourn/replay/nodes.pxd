@@ -20,7 +20,6 @@ cdef class Nodes:
     cdef long long take(self) noexcept
 
     cdef void free(self, long long node) noexcept
-    cdef bint is_used(self, long long node) noexcept
 
 
 cdef class TimedNodes:

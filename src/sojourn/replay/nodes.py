@@ -6,32 +6,20 @@ with 1, so that 0 can stand for none.
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:  # pragma: no cover - depends on what is installed
-    from sojourn import _cython as cython
-
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from sojourn.core.forest import Forest
+from sojourn.replay.alarms import Alarms
 from sojourn.replay.arrays import grown, integers, slab
-
-if cython.compiled:
-    from cython.cimports.sojourn.core.forest import Forest
-    from cython.cimports.sojourn.replay.alarms import Alarms
-else:
-    from sojourn.core.forest import Forest
-    from sojourn.replay.alarms import Alarms
 
 _IN_USE = -1
 
 
 class Nodes:
     """Numbers from 1 on; one that is free is used anew."""
-
-    __slots__ = ("_free", "_free_count", "_next", "_top")
 
     def __init__(self) -> None:
         self._next = slab(1, "i")  # of a free number the next free one
@@ -73,9 +61,6 @@ class Nodes:
         self._free = node
         self._free_count += 1
 
-    def is_used(self, node: int) -> bool:
-        return bool(self._next[node] == _IN_USE)
-
     def used(self, among: Any = None) -> Any:
         """Return those in use, of all or of these, as an array."""
         if among is None:
@@ -90,8 +75,6 @@ class TimedNodes:
     Keys are numbers too. `_firsts` leads from a key to its things, 0 where it has none: to the root
     of a tree, or the head of a chain. A batch is put in first, then the alarms of it are set.
     """
-
-    __slots__ = ("_alarms", "_firsts", "_fresh", "_keys", "_nodes")
 
     def __init__(self) -> None:
         self._firsts = slab(0, "i")  # by key; the rest by node
@@ -154,8 +137,6 @@ class TimedNodes:
 class TimedTrees(TimedNodes):
     """The same with an offset each: those of one key are a tree ordered by offset."""
 
-    __slots__ = ("_forest", "_gone")
-
     def __init__(self) -> None:
         super().__init__()
         self._forest = Forest()
@@ -191,8 +172,6 @@ class TimedTrees(TimedNodes):
 
 class NumberList:
     """A list of numbers that is filled and emptied again and again."""
-
-    __slots__ = ("_numbers", "count")
 
     def __init__(self) -> None:
         self._numbers = slab(16, "i")

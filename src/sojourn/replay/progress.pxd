@@ -7,7 +7,6 @@ from sojourn.replay.signals_ahead cimport SignalsAhead
 
 cdef class Progress:
     cdef object _forget_ms
-    cdef bint _forgets
     cdef long long _keep_ms
     cdef long long _floor_ms
     cdef object _sweep_ms
@@ -24,7 +23,7 @@ cdef class Progress:
     cdef long long _row_count
 
     @cython.locals(n="long long", row="long long")
-    cdef int _hear(
+    cdef int _take_signals(
         self,
         const int[::1] keys,
         const long long[::1] offsets,
@@ -33,7 +32,7 @@ cdef class Progress:
     ) except -1
 
     @cython.locals(bounded="bint", bound="long long", earlier="long long", later="long long")
-    cdef bint _hear_one(self, long long key, long long offset, long long at_ms) except -1
+    cdef bint _take_signal(self, long long key, long long offset, long long at_ms) except -1
 
     @cython.locals(
         n="long long",
@@ -45,7 +44,7 @@ cdef class Progress:
         moment_ms="long long",
         deadline_ms="long long",
     )
-    cdef int _need(self, RequirementRows rows, bint has_now, long long now_ms) except -1
+    cdef int _take_requirements(self, RequirementRows rows, bint has_now, long long now_ms) except -1
 
     cdef void _note_moment(self, long long row, long long moment_ms) noexcept
 

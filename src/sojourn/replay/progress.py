@@ -28,33 +28,22 @@ one tree a key: whom a signal concerns is one range of offsets.
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:  # pragma: no cover - depends on what is installed
-    from sojourn import _cython as cython
-
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sojourn.errors import OutOfRange
 from sojourn.replay import journal, schemas
 from sojourn.replay.arrays import grown, in_order, integers, slab
-
-if cython.compiled:
-    from cython.cimports.sojourn.replay.name_table import NameTable
-    from cython.cimports.sojourn.replay.needs import Needs, RequirementRows
-    from cython.cimports.sojourn.replay.signals_ahead import SignalsAhead
-else:
-    from sojourn.replay.name_table import NameTable
-    from sojourn.replay.needs import Needs, RequirementRows
-    from sojourn.replay.signals_ahead import SignalsAhead
+from sojourn.replay.name_table import NameTable
+from sojourn.replay.needs import Needs, RequirementRows
+from sojourn.replay.signals_ahead import SignalsAhead
+from sojourn.replay.times import check_forward
 
 _ENTRY = "Pent"
 SNAPSHOT = "Psnp"
 SNAPSHOT_SCHEMAS = (schemas.HELD_KEYS, schemas.HELD_SIGNALS, schemas.HELD_REQUIREMENTS)
-_LEAST_MS = -(2**63)
+_LEAST_MS, _MOST_MS = -(2**63), 2**63 - 1
 
 
 class Progress:
@@ -69,30 +58,11 @@ class Progress:
     one that is to be swept out counts as forgotten. Not for several threads at once.
     """
 
-    __slots__ = (
-        "_ahead",
-        "_busy_ms",
-        "_floor_ms",
-        "_forget_ms",
-        "_forgets",
-        "_has_reached",
-        "_keep_ms",
-        "_names",
-        "_needs",
-        "_now_ms",
-        "_reached",
-        "_row_count",
-        "_row_moments",
-        "_row_numbers",
-        "_started",
-        "_sweep_ms",
-    )
-
     def __init__(self, *, forget_keys_after_ms: int | None = None) -> None:
         self._forget_ms = forget_keys_after_ms
-        self._forgets = forget_keys_after_ms is not None
-        self._keep_ms = min(forget_keys_after_ms or 0, -_LEAST_MS - 1)
-        self._floor_ms = _LEAST_MS + self._keep_ms
+        self._keep_ms = forget_keys_after_ms or 0
+        # What has news up to here is not forgotten: to subtract from it would need more bits.
+        self._floor_ms = _MOST_MS if forget_keys_after_ms is None else _LEAST_MS + self._keep_ms
         self._sweep_ms: int | None = None  # when to look next for keys to forget
         self._started = False
         self._now_ms = 0
@@ -215,15 +185,9 @@ class Progress:
     # A batch on its way.
 
     def _begin(self, since_ms: int | None, now_ms: int | None) -> None:
-        self._check_now_ms(now_ms)
+        check_forward(now_ms, self.now_ms)
         if since_ms is not None and (not self._started or since_ms > self._now_ms):
             self._move(since_ms)
-
-    def _check_now_ms(self, now_ms: int | None) -> None:
-        if now_ms is not None and self._started and now_ms < self._now_ms:
-            raise OutOfRange(
-                f"now_ms must be ≥ {self._now_ms}, got {now_ms}; time does not go back"
-            )
 
     def _take_rows(
         self, requirements: pa.RecordBatch | None, signals: pa.RecordBatch | None, now_ms: Any
@@ -235,7 +199,7 @@ class Progress:
             at_ms = integers(signals.column("at_ms"))
             self._reserve_keys()
             self._ahead.reserve(len(signals))
-            self._hear(keys, integers(signals.column("offset")), at_ms, in_order(at_ms))
+            self._take_signals(keys, integers(signals.column("offset")), at_ms, in_order(at_ms))
         if requirements is not None and len(requirements):
             keys = self._names.look_up(requirements.column("key"))
             self._reserve_keys()
@@ -243,7 +207,9 @@ class Progress:
             if len(self._row_numbers) < len(requirements):
                 self._row_numbers = slab(len(requirements), "i")
                 self._row_moments = slab(len(requirements), "q")
-            self._need(RequirementRows(requirements, keys), now_ms is not None, now_ms or 0)
+            self._take_requirements(
+                RequirementRows(requirements, keys), now_ms is not None, now_ms or 0
+            )
             self._release_keys(keys)
 
     def _candidates(self, requirements: pa.RecordBatch | None) -> pa.RecordBatch:
@@ -270,7 +236,7 @@ class Progress:
         self._pass_by(self._ahead.due(now_ms))
         self._expire(self._needs.due(now_ms))
         if self._forget_ms is not None and (self._sweep_ms is None or now_ms >= self._sweep_ms):
-            self._sweep_ms = min(now_ms + max(self._forget_ms // 4, 1), -_LEAST_MS - 1)
+            self._sweep_ms = min(now_ms + max(self._forget_ms // 4, 1), _MOST_MS)
             if now_ms - self._forget_ms >= _LEAST_MS:
                 self._forget(now_ms - self._forget_ms)
 
@@ -314,13 +280,13 @@ class Progress:
 
     # The loops.
 
-    def _hear(self, keys: Any, offsets: Any, at_ms: Any, order: Any) -> None:
+    def _take_signals(self, keys: Any, offsets: Any, at_ms: Any, order: Any) -> None:
         """Take signals in, in the order of their time."""
         for n in range(len(order)):
             row = order[n]
-            self._hear_one(keys[row], offsets[row], at_ms[row])
+            self._take_signal(keys[row], offsets[row], at_ms[row])
 
-    def _hear_one(self, key: int, offset: int, at_ms: int) -> bool:
+    def _take_signal(self, key: int, offset: int, at_ms: int) -> bool:
         """Take a signal in; say whether it was news."""
         self._note_busy(key, at_ms)
         bounded = self._has_reached[key] != 0
@@ -345,7 +311,7 @@ class Progress:
             self._needs.improve(key, bounded, bound, offset, at_ms)
         return True
 
-    def _need(self, rows: RequirementRows, has_now: bool, now_ms: int) -> None:
+    def _take_requirements(self, rows: RequirementRows, has_now: bool, now_ms: int) -> None:
         """Take requirements in; the letters are those at the head of the file."""
         for n in range(len(rows.keys)):
             key = rows.keys[n]
@@ -396,11 +362,7 @@ class Progress:
     def _note_busy(self, key: int, at_ms: int) -> None:
         """The key has news, or somebody who waits; what it reached too long before is forgotten."""
         if not self._needs.has(key):
-            if (
-                self._forgets
-                and at_ms > self._floor_ms  # so that the difference has 64 bits
-                and self._busy_ms[key] < at_ms - self._keep_ms
-            ):
+            if at_ms > self._floor_ms and self._busy_ms[key] < at_ms - self._keep_ms:
                 self._has_reached[key] = 0
                 self._ahead.remove_all(key)
             if not self._has_reached[key] and not self._ahead.has(key):

@@ -18,4 +18,4 @@ cdef class Remembered:
     cdef long long pop(self, long long now_ms) noexcept
 
     @cython.locals(n="long long")
-    cdef int _put_all(self, const int[::1] ids, const long long[::1] until_ms) except -1
+    cdef int fill(self, const int[::1] ids, const long long[::1] until_ms) except -1

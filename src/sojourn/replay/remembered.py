@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 class Remembered:
     """Ids, and until when a second operation under each is a duplicate."""
 
-    __slots__ = ("_first", "_has_until", "_last", "_queue_ids", "_queue_ms", "_until_ms")
-
     def __init__(self) -> None:
         self._until_ms = slab(0, "q")  # by id
         self._has_until = slab(0, "B")
@@ -92,9 +90,6 @@ class Remembered:
 
     def fill(self, ids: Any, until_ms: Any) -> None:
         """Put in what was in a snapshot."""
-        self._put_all(ids, until_ms)
-
-    def _put_all(self, ids: Any, until_ms: Any) -> None:
         for n in range(len(ids)):
             self.put(ids[n], until_ms[n])
 

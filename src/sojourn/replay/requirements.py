@@ -105,10 +105,10 @@ def _json_or_none(text: str) -> Any:
         return "not JSON"
 
 
-def _bad(what: str, found: pa.DataType) -> BadTable:
+def _bad(what: str, kind: pa.DataType) -> BadTable:
     return BadTable(
         f"{what} must be lists of structs with the fields key (string) and offset (integer), "
-        f"found {found}"
+        f"found {kind}"
     )
 
 

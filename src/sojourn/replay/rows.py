@@ -40,6 +40,7 @@ from sojourn.replay.rejected import CORRUPT_REASON as CORRUPT_REASON
 from sojourn.replay.rejected import Verdict
 from sojourn.replay.rejected import reject as reject
 from sojourn.replay.schemas import REJECTED as REJECTED
+from sojourn.replay.steps import Moments
 from sojourn.replay.string_hashes import hashes
 from sojourn.replay.times import LEAST as LEAST
 from sojourn.replay.times import MOST as MOST
@@ -102,28 +103,19 @@ class CleanOperations:
 
     def end(
         self,
-        moments: Integers,
-        holds: Mask,
-        cancel_ms: Integers | None,
-        has_cancel: Mask | None,
+        held: Moments,
+        cancelled: Moments | None,
         until_ms: int | None,
         *,
         threads: int | None = None,
     ) -> Endings:
         """Say how each ends, given from when on requirements hold and when it is cancelled."""
+        moments, holds = held
+        cancel_ms, has_cancel = cancelled or (None, None)
         return end_all(
-            self.submitted_ms,
-            self.timeout_ms,
-            self.needed,
-            self.starts,
-            moments,
-            holds,
-            self.keys,
-            cancel_ms,
-            has_cancel,
-            until_ms,
-            threads=threads,
-        )
+            self.submitted_ms, self.timeout_ms, self.needed, self.starts, moments, holds, self.keys,
+            cancel_ms, has_cancel, until_ms, threads=threads,
+        )  # fmt: skip
 
     def requires(self) -> pa.Array:
         """Return the requirements as a column."""
@@ -283,26 +275,12 @@ def check_operations(table: Any) -> CleanOperations:
 
 def check_signals(table: Any) -> CleanEvents:
     """Tell the signals that mean something from those that do not."""
-    table = as_table(table, SIGNALS)
-    verdict = Verdict(table, SIGNALS)
-    keys = inputs.texts(table, SIGNALS, "key")
-    verdict.blame(KEY_NULL, times.nulls(keys))
-    offset = inputs.integers(table, SIGNALS, "offset")
-    verdict.blame_numbers("offset", offset, "an integer")
-    at_name, at = inputs.moments(table, SIGNALS, "at")
-    verdict.blame_numbers(at_name, at, "a time")
-    return _events(keys, offset.values, at.values, verdict)
+    return _check_events(table, SIGNALS)
 
 
 def check_cancels(table: Any) -> CleanEvents:
     """Tell the cancels that mean something from those that do not."""
-    table = as_table(table, CANCELS)
-    verdict = Verdict(table, CANCELS)
-    ids = inputs.texts(table, CANCELS, "id")
-    verdict.blame(ID_NULL, times.nulls(ids))
-    at_name, at = inputs.moments(table, CANCELS, "at")
-    verdict.blame_numbers(at_name, at, "a time")
-    return _events(ids, at.values, at.values, verdict)
+    return _check_events(table, CANCELS)
 
 
 CHECKS: dict[str, Any] = {
@@ -331,9 +309,20 @@ def first_of_duplicates(
     return first
 
 
-def _events(names: pa.Array, offsets: Integers, at_ms: Integers, verdict: Verdict) -> CleanEvents:
-    numbers = np.arange(len(at_ms))
-    return CleanEvents(names, offsets, at_ms, numbers, verdict.rejected()).keep(verdict.sound)
+def _check_events(table: Any, name: str) -> CleanEvents:
+    table = as_table(table, name)
+    verdict = Verdict(table, name)
+    names = inputs.texts(table, name, TABLES[name].names[0])
+    verdict.blame(KEY_NULL if name == SIGNALS else ID_NULL, times.nulls(names))
+    offset = inputs.integers(table, name, "offset") if name == SIGNALS else None
+    if offset is not None:
+        verdict.blame_numbers("offset", offset, "an integer")
+    at_name, at = inputs.moments(table, name, "at")
+    verdict.blame_numbers(at_name, at, "a time")
+    offsets = at.values if offset is None else offset.values
+    numbers = np.arange(len(table))
+    every = CleanEvents(names, offsets, at.values, numbers, verdict.rejected())
+    return every.keep(verdict.sound)
 
 
 def _timeouts(table: pa.Table, submitted: Numbers, verdict: Verdict) -> Integers:

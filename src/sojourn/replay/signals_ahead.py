@@ -5,11 +5,6 @@ Those of one key rise in time and in offset, so one tree, ordered by offset, is 
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:  # pragma: no cover - depends on what is installed
-    from sojourn import _cython as cython
-
 from typing import Any
 
 import numpy as np
@@ -17,17 +12,11 @@ import pyarrow as pa
 
 from sojourn.replay import schemas
 from sojourn.replay.arrays import integers
-
-if cython.compiled:
-    from cython.cimports.sojourn.replay.nodes import TimedTrees
-else:
-    from sojourn.replay.nodes import TimedTrees
+from sojourn.replay.nodes import TimedTrees
 
 
 class SignalsAhead(TimedTrees):
     """Signals by key, a tree each. Rows of a batch are put in first, then their alarms are set."""
-
-    __slots__ = ()
 
     def offset(self, node: int) -> int:
         return self._forest.keys[node]

@@ -33,17 +33,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sojourn.replay.arrays import Integers, Mask, view
+from sojourn.replay.arrays import Integers, Mask, one_piece, view
 from sojourn.replay.codes import Codes
 from sojourn.replay.threads import in_parts
 
 if cython.compiled:
     from cython.cimports.sojourn.replay._prefetch import prefetch
 
+# From which moment on each requirement holds, and whether it ever does.
+Moments = tuple[Integers, Mask]
+
 _RUN = 16  # signals, sorted by insertion
 _AHEAD = 24  # requirements; how far ahead memory is asked for
 _NOTHING = np.zeros(0, dtype=np.int64)
-_NARROW_BYTES = 2**31 - 1  # of text in one Arrow array of strings
 
 
 class Steps:
@@ -52,14 +54,14 @@ class Steps:
     Keys are Arrow strings, none null. `threads`: as many as there are processors if not said.
     They can be pickled; each key is written once.
 
-    `_known` is None in steps that were pickled, until they are asked: often they are only merged.
+    `_codes` is None in steps that were pickled, until they are asked: often they are only merged.
     """
 
-    __slots__ = ("_bounds", "_keys", "_known", "_pairs")
+    __slots__ = ("_bounds", "_codes", "_keys", "_pairs")
 
     _bounds: Integers
     _keys: pa.Array
-    _known: Codes | None
+    _codes: Codes | None
     _pairs: Integers
 
     def __init__(
@@ -77,11 +79,11 @@ class Steps:
             return cls(pa.array([], pa.string()), _NOTHING, _NOTHING)
         keys, counts, pairs = zip(*(part._packed() for part in parts), strict=True)
         names = _joined(keys)
-        known = Codes(names)
+        codes_of_keys = Codes(names)
         every = np.concatenate(pairs)
         steps = cls.__new__(cls)
-        codes = np.repeat(known.codes, np.concatenate(counts))
-        steps._find(names, known, codes, every[:, 0], every[:, 1], threads)
+        codes = np.repeat(codes_of_keys.codes, np.concatenate(counts))
+        steps._find(names, codes_of_keys, codes, every[:, 0], every[:, 1], threads)
         return steps
 
     def __len__(self) -> int:
@@ -90,24 +92,16 @@ class Steps:
     def __reduce__(self) -> Any:
         return _unpacked, self._packed()
 
-    def held_ms(
-        self,
-        keys: pa.Array,
-        offsets: Integers,
-        submitted_ms: Integers | None = None,
-        *,
-        threads: int | None = None,
-    ) -> tuple[Integers, Mask]:
-        """Return from which moment each requirement holds, and whether it ever does.
+    def held_ms(self, keys: pa.Array, offsets: Integers, *, threads: int | None = None) -> Moments:
+        """Return from which moment on each requirement holds.
 
         A requirement (`keys[n]`, `offsets[n]`) holds from the earliest `at_ms` among the signals
-        of its key with an offset at least its own; not before `submitted_ms[n]`, where that is
-        given. Where it never holds the moment means nothing.
+        of its key with an offset at least its own. Where it never holds the moment means nothing.
         """
         pairs, bounds = view(self._pairs.ravel()), view(self._bounds)
-        if self._known is None:
-            self._known = Codes(self._keys)
-        codes = view(self._known.find(keys, threads))
+        if self._codes is None:
+            self._codes = Codes(self._keys)
+        codes = view(self._codes.find(keys, threads))
         required = view(offsets)
         moments = np.zeros(len(keys), dtype=np.int64)
         holds = np.zeros(len(keys), dtype=np.bool_)
@@ -116,23 +110,21 @@ class Steps:
             _search(pairs, bounds, codes, required, view(moments), view(holds), begin, end)
 
         in_parts(part, len(keys), threads)
-        if submitted_ms is not None:
-            np.maximum(moments, submitted_ms, out=moments)
         return moments, holds
 
     def _find(
         self,
         keys: pa.Array,
-        known: Codes,
+        codes_of_keys: Codes,
         codes: npt.NDArray[np.int32],
         offsets: Integers,
         at_ms: Integers,
         threads: int | None,
     ) -> None:
-        self._keys, self._known = keys, known
+        self._keys, self._codes = keys, codes_of_keys
         # Those of key n are `_bounds[2 * n]` up to `_bounds[2 * n + 1]` of the pairs of offset
         # and time; in between is what was no step.
-        self._bounds = np.zeros(2 * known.count, dtype=np.int64)
+        self._bounds = np.zeros(2 * codes_of_keys.count, dtype=np.int64)
         self._pairs = np.empty((len(codes), 2), dtype=np.int64)
         steps, bounds = view(self._pairs.ravel()), view(self._bounds)
         _deal(view(codes), view(offsets), view(at_ms), bounds, steps)
@@ -141,16 +133,16 @@ class Steps:
         def part(begin: int, end: int) -> None:
             _reduce(steps, bounds, spare, begin, end)
 
-        in_parts(part, known.count, threads, 1000)
+        in_parts(part, codes_of_keys.count, threads, 1000)
 
     def _packed(self) -> tuple[pa.Array, Integers, Integers]:
         """Each key once, how many steps it has, and all steps end to end."""
         starts = self._bounds[::2]
         counts = self._bounds[1::2] - starts
-        if self._known is None:
+        if self._codes is None:
             return self._keys, counts, self._pairs
-        first = np.empty(self._known.count, dtype=np.int64)
-        first[self._known.codes[::-1]] = np.arange(len(self._known.codes))[::-1]
+        first = np.empty(self._codes.count, dtype=np.int64)
+        first[self._codes.codes[::-1]] = np.arange(len(self._codes.codes))[::-1]
         keys = self._keys
         if len(first) < len(keys) or keys.offset:
             keys = keys.take(pa.array(first))
@@ -164,17 +156,16 @@ class Steps:
 def _unpacked(keys: pa.Array, counts: Integers, pairs: Integers) -> Steps:
     steps = Steps.__new__(Steps)
     ends = np.cumsum(counts)
-    steps._keys, steps._known, steps._pairs = keys, None, pairs
+    steps._keys, steps._codes, steps._pairs = keys, None, pairs
     steps._bounds = np.column_stack((ends - counts, ends)).ravel()
     return steps
 
 
 def _joined(parts: Sequence[pa.Array]) -> pa.Array:
-    """One array of strings, wide ones if narrow ones cannot hold it."""
-    wide = sum(part.nbytes for part in parts) > _NARROW_BYTES
-    if wide or len({part.type for part in parts}) > 1:
+    """All strings in one array, of narrow or wide ones."""
+    if len({part.type for part in parts}) > 1:
         parts = [part.cast(pa.large_string()) for part in parts]
-    return pa.concat_arrays(parts)
+    return one_piece(pa.chunked_array(parts))
 
 
 def _deal(

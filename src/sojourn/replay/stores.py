@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -121,10 +122,9 @@ def _matches(system: Any, base: str, parts: list[str]) -> Iterator[str]:
     if first == "**" and rest:  # no folder, or any number of them
         yield from _matches(system, base, rest)
     infos = system.get_file_info(fs.FileSelector(base, allow_not_found=True))
-    name = re.compile(r".*" if first == "**" else _pattern(first))
     for info in sorted(infos, key=lambda info: info.path):
         hidden = info.base_name.startswith(("_", ".")) and not first.startswith(("_", "."))
-        if hidden or not name.fullmatch(info.base_name):
+        if hidden or not fnmatchcase(info.base_name, first):
             continue
         if first == "**" and rest:
             if info.type == fs.FileType.Directory:
@@ -149,15 +149,6 @@ def _partition_values(folders: list[str]) -> Iterator[tuple[str, str | None]]:
         if equals:
             null = value == "__HIVE_DEFAULT_PARTITION__"
             yield unquote(column), None if null else unquote(value)
-
-
-def _pattern(glob: str) -> str:
-    """Translate the pattern of one name to a regular expression."""
-    written = {"*": ".*", "?": "."}
-    return "".join(
-        written.get(piece) or (piece.replace("[!", "[^") if n % 2 else re.escape(piece))
-        for n, piece in enumerate(re.split(r"(\*|\?|\[[^\]]+\])", glob))
-    )
 
 
 @lru_cache(maxsize=64)

@@ -26,8 +26,6 @@ NOTHING = -1  # the size of a text that is not there
 class Texts:
     """Byte strings by place. A place that was never filled holds nothing."""
 
-    __slots__ = ("_data", "_live", "_sizes", "_starts", "_used", "places")
-
     def __init__(self) -> None:
         self._data = slab(64, "B")
         self._used = 0
@@ -53,18 +51,12 @@ class Texts:
     def put(self, place: int, data: Any, start: int, end: int) -> None:
         """Put these bytes into the place, which is reserved."""
         size = end - start
-        if self._sizes[place] >= 0:
-            self._live -= self._sizes[place]
-            self._sizes[place] = NOTHING
+        self.remove(place)
         if self._used + size > len(self._data):
             self._make_room(size)
         self._starts[place] = self._used
         self._sizes[place] = size
-        if cython.compiled:
-            if size > 0:
-                memcpy(cython.address(self._data[self._used]), cython.address(data[start]), size)
-        else:
-            self._data[self._used : self._used + size] = data[start:end]
+        _copy(data, start, size, self._data, self._used)
         self._used += size
         self._live += size
 
@@ -109,11 +101,7 @@ class Texts:
         for n in range(len(places)):
             size = starts[n + 1] - starts[n]
             if size > 0:
-                start = self._starts[places[n]]
-                if cython.compiled:
-                    memcpy(cython.address(data[starts[n]]), cython.address(self._data[start]), size)
-                else:
-                    data[starts[n] : starts[n + 1]] = self._data[start : start + size]
+                _copy(self._data, self._starts[places[n]], size, data, starts[n])
 
     def _make_room(self, size: int) -> None:
         """Pack the arena anew if that helps much, else let it grow."""
@@ -129,17 +117,18 @@ class Texts:
         for place in range(self.places):
             size = self._sizes[place]
             if size >= 0:
-                start = self._starts[place]
-                if cython.compiled:
-                    if size > 0:
-                        memcpy(
-                            cython.address(packed[used]), cython.address(self._data[start]), size
-                        )
-                else:
-                    packed[used : used + size] = self._data[start : start + size]
+                _copy(self._data, self._starts[place], size, packed, used)
                 self._starts[place] = used
                 used += size
         self._used = used
+
+
+def _copy(source: Any, start: int, size: int, target: Any, at: int) -> None:
+    if cython.compiled:
+        if size > 0:
+            memcpy(cython.address(target[at]), cython.address(source[start]), size)
+    else:
+        target[at : at + size] = source[start : start + size]
 
 
 def precedes(data: Any, start: int, end: int, other_start: int, other_end: int) -> bool:

@@ -115,6 +115,12 @@ def checked_moment_ms(value: Any, name: str, advice: str) -> int:
     return at_ms
 
 
+def check_forward(now_ms: int | None, before_ms: int | None) -> None:
+    """Raise OutOfRange if a time is before that of the last call; None says nothing."""
+    if now_ms is not None and before_ms is not None and now_ms < before_ms:
+        raise OutOfRange(f"now_ms must be ≥ {before_ms}, got {now_ms}; time does not go back")
+
+
 def nulls(column: pa.Array | pa.ChunkedArray) -> Mask | None:
     """Say where a column is null; None if it nowhere is."""
     return None if column.null_count == 0 else np.asarray(pc.is_null(column))

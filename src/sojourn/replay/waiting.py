@@ -25,27 +25,21 @@ import pyarrow as pa
 
 from sojourn.errors import OutOfRange
 from sojourn.replay import journal, schemas
+from sojourn.replay.alarms import Alarms
 from sojourn.replay.arrays import grown, in_order, integers, missing, slab, text_parts
+from sojourn.replay.cancels_ahead import CancelsAhead
+from sojourn.replay.cells import Cells
 from sojourn.replay.endings import STATUS
+from sojourn.replay.name_table import NameTable
+from sojourn.replay.nodes import Nodes, NumberList
+from sojourn.replay.remembered import Remembered
+from sojourn.replay.texts import Texts
+from sojourn.replay.times import check_forward
 
 if cython.compiled:
-    from cython.cimports.sojourn.replay.alarms import Alarms
-    from cython.cimports.sojourn.replay.cancels_ahead import CancelsAhead
-    from cython.cimports.sojourn.replay.cells import Cells
     from cython.cimports.sojourn.replay.endings import _CANCELLED, _COMPLETED, ending
-    from cython.cimports.sojourn.replay.name_table import NameTable
-    from cython.cimports.sojourn.replay.nodes import Nodes, NumberList
-    from cython.cimports.sojourn.replay.remembered import Remembered
-    from cython.cimports.sojourn.replay.texts import Texts
 else:
-    from sojourn.replay.alarms import Alarms
-    from sojourn.replay.cancels_ahead import CancelsAhead
-    from sojourn.replay.cells import Cells
     from sojourn.replay.endings import _CANCELLED, _COMPLETED, ending
-    from sojourn.replay.name_table import NameTable
-    from sojourn.replay.nodes import Nodes, NumberList
-    from sojourn.replay.remembered import Remembered
-    from sojourn.replay.texts import Texts
 
 _ENTRY = "Went"
 SNAPSHOT = "Wsnp"
@@ -67,35 +61,6 @@ class Waiting:
     operation submitted until then under the same id is a duplicate. Not for several threads at
     once.
     """
-
-    __slots__ = (
-        "_ahead",
-        "_at_ms",
-        "_by",
-        "_cancel_ms",
-        "_cells",
-        "_counts",
-        "_deadlines_ms",
-        "_ends",
-        "_firsts",
-        "_has_cancel",
-        "_ids",
-        "_names",
-        "_needed",
-        "_nodes",
-        "_now_ms",
-        "_operations",
-        "_payloads",
-        "_refused",
-        "_remember_ms",
-        "_remembered",
-        "_replaced",
-        "_started",
-        "_submitted_ms",
-        "_tags",
-        "_touched",
-        "_touched_nodes",
-    )
 
     def __init__(self, *, remember_ms: int = _DAY_MS) -> None:
         self._remember_ms = remember_ms
@@ -183,7 +148,7 @@ class Waiting:
         Outcomes come in the order of their time. Candidates of operations that do not wait here
         are passed over.
         """
-        self._check_now_ms(now_ms)
+        check_forward(now_ms, self.now_ms)
         self._take_operations(operations)
         rejected = self._rejected(operations)
         self._take_news(candidates, cancels, now_ms)
@@ -197,7 +162,7 @@ class Waiting:
         layout = [schemas.SUBMISSIONS, schemas.CANDIDATES, schemas.CANCELS]
         (has_now, now), (operations, candidates, cancels) = journal.unpack(_ENTRY, entry, layout)
         now_ms = now if has_now else None
-        self._check_now_ms(now_ms)
+        check_forward(now_ms, self.now_ms)
         self._take_operations(operations)
         self._free_replaced()
         self._take_news(candidates, cancels, now_ms)
@@ -245,12 +210,6 @@ class Waiting:
         return f"<Waiting now_ms={self.now_ms} operations={len(self)}>"
 
     # A batch on its way.
-
-    def _check_now_ms(self, now_ms: int | None) -> None:
-        if now_ms is not None and self._started and now_ms < self._now_ms:
-            raise OutOfRange(
-                f"now_ms must be ≥ {self._now_ms}, got {now_ms}; time does not go back"
-            )
 
     def _take_operations(self, operations: pa.RecordBatch | None) -> None:
         if operations is None or not len(operations):

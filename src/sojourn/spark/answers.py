@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
 
 from sojourn.replay import rows, schemas
 from sojourn.replay.endings import PENDING, STATUS, Endings
@@ -24,8 +24,9 @@ OUTCOME = "outcome"
 REJECTED = "rejected"
 PENDING_KIND = "pending"
 
-_ITEM = StructType([StructField("key", StringType()), StructField("offset", LongType())])
-_WAITING = [StructField("requires", ArrayType(_ITEM)), StructField("needed", LongType())]
+_ENDED = from_arrow_schema(schemas.OUTCOMES).fields
+_REJECTED = from_arrow_schema(schemas.REJECTED).fields
+_WAITING = [f for f in from_arrow_schema(schemas.OPERATIONS) if f.name in ("requires", "needed")]
 
 # Rows go back to the JVM in pieces of this many, or fewer if they are large.
 _PIECE_ROWS = 1 << 16
@@ -36,21 +37,7 @@ def spark_schema(extras: list[StructField], *, may_wait: bool = True) -> StructT
 
     What only pending ones have is left out where there cannot be any.
     """
-    text, number = StringType(), LongType()
-    fields = [
-        StructField("kind", text),
-        StructField("id", text),
-        StructField("status", text),
-        StructField("at_ms", number),
-        StructField("by_key", text),
-        StructField("waited_ms", number),
-        StructField("condition_ms", number),
-        StructField("submitted_ms", number),
-        StructField("timeout_ms", number),
-        StructField("table", text),
-        StructField("reason", text),
-        StructField("row", text),
-    ]
+    fields = [StructField("kind", StringType()), *_ENDED, *_REJECTED]
     if may_wait:
         fields += _WAITING
     if extras:
@@ -83,26 +70,26 @@ class Answers:
         columns["kind"] = pa.repeat(pa.scalar(REJECTED), len(rejected))
         yield from self._pieces(columns, len(rejected))
 
-    def ended(self, wanted: rows.CleanOperations, endings: Endings) -> Iterator[pa.RecordBatch]:
+    def ended(self, operations: rows.CleanOperations, endings: Endings) -> Iterator[pa.RecordBatch]:
         """A row for each operation."""
         ended = endings.status != PENDING
         nothing = ~ended
         columns = {
             "kind": pa.array([PENDING_KIND, OUTCOME]).take(pa.array(ended.astype(np.int8))),
-            "id": wanted.ids,
+            "id": operations.ids,
             "status": pa.array([None, *STATUS[1:]]).take(pa.array(endings.status)),
             "at_ms": pa.array(endings.at_ms, mask=nothing),
-            "by_key": wanted.keys.take(pa.array(endings.by, mask=endings.by < 0)),
-            "waited_ms": pa.array(endings.at_ms - wanted.submitted_ms, mask=nothing),
+            "by_key": operations.keys.take(pa.array(endings.by, mask=endings.by < 0)),
+            "waited_ms": pa.array(endings.at_ms - operations.submitted_ms, mask=nothing),
             "condition_ms": pa.array(endings.condition_ms, mask=~endings.has_condition),
-            "submitted_ms": pa.array(wanted.submitted_ms),
-            "timeout_ms": pa.array(wanted.timeout_ms),
+            "submitted_ms": pa.array(operations.submitted_ms),
+            "timeout_ms": pa.array(operations.timeout_ms),
         }
         if "requires" in self.schema.names:
-            columns |= _waiting(wanted, nothing)
+            columns |= _waiting(operations, nothing)
         if "extras" in self.schema.names:
-            columns["extras"] = wanted.extras
-        yield from self._pieces(columns, len(wanted))
+            columns["extras"] = operations.extras
+        yield from self._pieces(columns, len(operations))
 
     def _pieces(self, columns: dict[str, Any], count: int) -> Iterator[pa.RecordBatch]:
         for start in range(0, count, _PIECE_ROWS):
@@ -154,10 +141,10 @@ KINDS = {
 }
 
 
-def _waiting(wanted: rows.CleanOperations, pending: Any) -> dict[str, pa.Array]:
+def _waiting(operations: rows.CleanOperations, pending: Any) -> dict[str, pa.Array]:
     """What pending operations are told with, so that they can be fed back; null for the others."""
     order = pa.array(np.where(pending, np.cumsum(pending) - 1, 0), mask=~pending)
-    left = wanted.keep(pending)
+    left = operations.keep(pending)
     return {"requires": left.requires().take(order), "needed": pa.array(left.needed).take(order)}
 
 

@@ -182,19 +182,12 @@ def _shuffled(tables: Tables, job: stages.Job, output: StructType) -> DataFrame:
 def _resolution(ended: DataFrame, extras: list[str], strategy: str) -> Resolution:
     passed_on = [sf.col("extras").getField(name).alias(name) for name in extras]
 
-    def of_kind(kind: str, names: tuple[str, ...], *more: Any) -> DataFrame:
-        columns = [
-            sf.col(name) if name in ended.columns else answers.nothing(name) for name in names
-        ]
-        return ended.where(sf.col("kind") == kind).select(*columns, *more)
-
-    return Resolution(
-        of_kind(answers.OUTCOME, rows.OUTCOME_COLUMNS, *passed_on),
-        of_kind(answers.PENDING_KIND, rows.OPERATION_COLUMNS, *passed_on),
-        of_kind(answers.REJECTED, tuple(rows.REJECTED.names)),
-        ended,
-        strategy,
-    )
+    results = {}
+    for name, kind in answers.KINDS.items():
+        columns = [sf.col(c) if c in ended.columns else answers.nothing(c) for c in kind.columns]
+        columns += passed_on if kind.has_extras else []
+        results[kind.folder] = ended.where(sf.col("kind") == name).select(*columns)
+    return Resolution(**results, rows=ended, strategy=strategy)
 
 
 def _with_timestamps(df: DataFrame) -> DataFrame:

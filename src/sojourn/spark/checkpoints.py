@@ -13,7 +13,7 @@ of the new stream's first batch, and the sources are told what has been read.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from sojourn.replay.waiting import Waiting
 from sojourn.spark import reshard
 from sojourn.spark.ddl import ddl
 from sojourn.spark.folders import Folder
-from sojourn.spark.heads import Head, head_of, parts_of
+from sojourn.spark.heads import PACE, Head, head_of, parts_of
 from sojourn.spark.labels import labels, shard_with
 from sojourn.spark.session import quiet_pyspark
 
@@ -37,23 +37,18 @@ _ENGINES: dict[int, type[Progress | Waiting]] = {KEYS: Progress, IDS: Waiting}
 _OPTIONS = {KEYS: "forget_keys_after_ms", IDS: "remember_ms"}
 
 _HEAD, _SNAPSHOT, _LOG = range(3)
-_PACE = [
-    ("now_ms", pa.int64()),
-    ("latest_ms", pa.list_(pa.int64())),
-    ("news_ms", pa.list_(pa.int64())),
-]
 _STATE_SCHEMA = pa.schema(
     [
         ("shard", pa.int32()),
         ("snapshot", pa.binary()),
         *((name, pa.int64()) for name in ("names", "waiting", "nbytes")),
         *((name, pa.int64()) for name in ("snapshot_bytes", "log_bytes", "log_entries")),
-        *_PACE,
+        *PACE,
     ]
 )
 # Here a shard goes by its label.
 _CUT_SCHEMA = pa.schema([("shard", pa.int64()), ("piece", pa.binary())])
-_INITIAL_SCHEMA = pa.schema([("shard", pa.int64()), ("snapshot", pa.binary()), *_PACE])
+_INITIAL_SCHEMA = pa.schema([("shard", pa.int64()), ("snapshot", pa.binary()), *PACE])
 
 _FORK = "sojourn-fork"
 _READ_BEFORE = 2**40  # a number of a batch that no query comes to
@@ -80,8 +75,11 @@ class Checkpoint:
     def shards(self, stage: int) -> DataFrame:
         """Return a row for each shard: its engine as a snapshot, and numbers of it."""
         with quiet_pyspark():
-            pieces = self._pieces(stage)
-            return pieces.groupBy("shard").applyInArrow(_by_key(Rebuilt(stage)), ddl(_STATE_SCHEMA))
+            return (
+                self._pieces(stage)
+                .groupBy("shard")
+                .applyInArrow(lambda key, table: _rebuilt(stage, key, table), ddl(_STATE_SCHEMA))
+            )
 
     def initial(self, stage: int, shards: int, option: int) -> DataFrame:
         """Return what the stage of a stream with so many shards is to begin with, a row a shard.
@@ -92,11 +90,13 @@ class Checkpoint:
             # All shards of the first stage keep the same pace; in the second it is not kept.
             pace = self.shards(KEYS).select("now_ms", "latest_ms", "news_ms").limit(1).first()
             assert pace is not None
-            now_ms, latest_ms, news_ms = pace
-            cut = Cut(stage, shards, now_ms)
-            pieces = self.shards(stage).mapInArrow(cut, ddl(_CUT_SCHEMA))
-            join = Joined(stage, option, now_ms, tuple(latest_ms), tuple(news_ms))
-            return pieces.groupBy("shard").applyInArrow(_by_key(join), ddl(_INITIAL_SCHEMA))
+            facts = pace.asDict()
+            pieces = self.shards(stage).mapInArrow(
+                lambda batches: _cut(stage, shards, facts["now_ms"], batches), ddl(_CUT_SCHEMA)
+            )
+            return pieces.groupBy("shard").applyInArrow(
+                lambda key, table: _joined(stage, option, facts, key, table), ddl(_INITIAL_SCHEMA)
+            )
 
     def offsets(self) -> list[str]:
         """Return how far each source was read, in the order of the sources."""
@@ -130,7 +130,7 @@ class Checkpoint:
             F.col("value").alias("head"),
         )
         kind = head.schema["head"].dataType
-        found = head
+        pieces = head
         for what, name in ((_SNAPSHOT, "snapshot"), (_LOG, "log")):
             parts = self._variable(stage, name).select(
                 F.col("shard"),
@@ -139,110 +139,81 @@ class Checkpoint:
                 F.col("user_map_value.bytes").alias("bytes"),
                 F.lit(None).cast(kind).alias("head"),
             )
-            found = found.union(parts)
-        return found
+            pieces = pieces.union(parts)
+        return pieces
 
     def _variable(self, stage: int, name: str) -> DataFrame:
         reader = self._spark.read.format("statestore").option("operatorId", stage)
         reader = reader.option("batchId", self.batch).option("stateVarName", name)
-        found = reader.load(self.path)
-        label = found["key"]["shard"]
+        state = reader.load(self.path)
+        label = state["key"]["shard"]
         # Before there were labels, shards went by their numbers, of 32 bits.
-        has_labels = dict(found.select(label.alias("label")).dtypes)["label"] == "bigint"
-        return found.withColumn("shard", shard_with(label) if has_labels else label)
+        has_labels = dict(state.select(label.alias("label")).dtypes)["label"] == "bigint"
+        return state.withColumn("shard", shard_with(label) if has_labels else label)
 
 
-@dataclass(frozen=True)
-class Rebuilt:
-    """Makes a shard's engine of its state; called by `applyInArrow`."""
-
-    stage: int
-
-    def __call__(self, key: Any, table: pa.Table) -> pa.Table:
-        rows = table.sort_by("number").to_pylist()
-        head = next(head_of(tuple(row["head"].values())) for row in rows if row["what"] == _HEAD)
-        engine = self._engine(head, rows)
-        row = {
-            "shard": key[0].as_py(),
-            "snapshot": engine.snapshot(),
-            "names": head.names,
-            "waiting": head.waiting,
-            "nbytes": engine.nbytes,
-            "snapshot_bytes": head.snapshot_bytes,
-            "log_bytes": head.log_bytes,
-            "log_entries": head.entries,
-            "now_ms": head.pace.now_ms,
-            "latest_ms": list(head.pace.latest_ms),
-            "news_ms": list(head.pace.news_ms),
-        }
-        return _table([row], _STATE_SCHEMA)
-
-    def _engine(self, head: Head, rows: list[dict[str, Any]]) -> Any:
-        kind = _ENGINES[self.stage]
-        whole = [row["bytes"] for row in rows if row["what"] == _SNAPSHOT]
-        if len(whole) != parts_of(head.snapshot_bytes):
-            raise SojournError("the state of a shard lacks parts of its snapshot; it is damaged")
-        engine = kind.restore(b"".join(whole)) if whole else kind()
-        for row in rows:
-            if row["what"] == _LOG:
-                engine.replay(row["bytes"])
-        return engine
+def _rebuilt(stage: int, key: Any, table: pa.Table) -> pa.Table:
+    """Return the row of a shard, its engine made of its state."""
+    rows = table.sort_by("number").to_pylist()
+    head = next(head_of(tuple(row["head"].values())) for row in rows if row["what"] == _HEAD)
+    engine = _engine(stage, head, rows)
+    row = {
+        "shard": key[0].as_py(),
+        "snapshot": engine.snapshot(),
+        "names": head.names,
+        "waiting": head.waiting,
+        "nbytes": engine.nbytes,
+        "snapshot_bytes": head.snapshot_bytes,
+        "log_bytes": head.log_bytes,
+        "log_entries": head.entries,
+        "now_ms": head.pace.now_ms,
+        "latest_ms": list(head.pace.latest_ms),
+        "news_ms": list(head.pace.news_ms),
+    }
+    return pa.Table.from_pylist([row], _STATE_SCHEMA)
 
 
-@dataclass(frozen=True)
-class Cut:
-    """Cuts engines up for another number of shards; called by `mapInArrow`."""
-
-    stage: int
-    shards: int
-    now_ms: int | None
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        kind = _ENGINES[self.stage]
-        for batch in batches:
-            for snapshot in batch.column("snapshot"):
-                engine: Any = kind.restore(snapshot.as_buffer())
-                self._catch_up(engine)
-                for shard, piece in reshard.cut(kind, engine.snapshot(), self.shards):
-                    row = {"shard": labels(self.shards)[shard], "piece": piece}
-                    yield from _table([row], _CUT_SCHEMA).to_batches()
-        # Every shard keeps the pace, also one that has nothing.
-        nothing = [{"shard": label, "piece": None} for label in labels(self.shards)]
-        yield from _table(nothing, _CUT_SCHEMA).to_batches()
-
-    def _catch_up(self, engine: Any) -> None:
-        """Tell an engine the time that it was not told while it had nothing to do."""
-        if self.now_ms is not None and (engine.now_ms is None or engine.now_ms < self.now_ms):
-            nothing = [None] * (2 if self.stage == KEYS else 3)
-            engine.apply(*nothing, self.now_ms)
+def _engine(stage: int, head: Head, rows: list[dict[str, Any]]) -> Any:
+    kind = _ENGINES[stage]
+    whole = [row["bytes"] for row in rows if row["what"] == _SNAPSHOT]
+    if len(whole) != parts_of(head.snapshot_bytes):
+        raise SojournError("the state of a shard lacks parts of its snapshot; it is damaged")
+    engine = kind.restore(b"".join(whole)) if whole else kind()
+    for row in rows:
+        if row["what"] == _LOG:
+            engine.replay(row["bytes"])
+    return engine
 
 
-@dataclass(frozen=True)
-class Joined:
-    """Puts the pieces of a new shard together; called by `applyInArrow`."""
+def _cut(
+    stage: int, shards: int, now_ms: int | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Cut engines up for another number of shards; all of them are told the time first."""
+    kind = _ENGINES[stage]
+    # Every shard keeps the pace, also one that has nothing.
+    pieces: list[dict[str, Any]] = [{"shard": label} for label in labels(shards)]
+    yield pa.RecordBatch.from_pylist(pieces, _CUT_SCHEMA)
+    for batch in batches:
+        for snapshot in batch.column("snapshot"):
+            engine: Any = kind.restore(snapshot.as_buffer())
+            if now_ms is not None and (engine.now_ms is None or engine.now_ms < now_ms):
+                nothing = [None] * (2 if stage == KEYS else 3)
+                engine.apply(*nothing, now_ms)
+            for shard, piece in reshard.cut(kind, engine.snapshot(), shards):
+                row = {"shard": labels(shards)[shard], "piece": piece}
+                yield pa.RecordBatch.from_pylist([row], _CUT_SCHEMA)
 
-    stage: int
-    option: int
-    now_ms: int | None
-    latest_ms: tuple[int | None, ...]
-    news_ms: tuple[int | None, ...]
 
-    def __call__(self, key: Any, table: pa.Table) -> pa.Table:
-        kind = _ENGINES[self.stage]
-        pieces = [piece for piece in table.column("piece").to_pylist() if piece is not None]
-        whole = reshard.joined(kind, pieces, self.option) if pieces else self._empty(kind)
-        row = {
-            "shard": key[0].as_py(),
-            "snapshot": whole,
-            "now_ms": self.now_ms,
-            "latest_ms": list(self.latest_ms),
-            "news_ms": list(self.news_ms),
-        }
-        return _table([row], _INITIAL_SCHEMA)
-
-    def _empty(self, kind: Callable[..., Any]) -> bytes:
-        snapshot: bytes = kind(**{_OPTIONS[self.stage]: self.option}).snapshot()
-        return snapshot
+def _joined(stage: int, option: int, pace: dict[str, Any], key: Any, table: pa.Table) -> pa.Table:
+    """Return the row that a new shard begins with, put together of its pieces."""
+    kind = _ENGINES[stage]
+    pieces = table.column("piece").drop_null().to_pylist()
+    if pieces:
+        whole = reshard.joined(kind, pieces, option)
+    else:
+        whole = kind(**{_OPTIONS[stage]: option}).snapshot()
+    row = {"shard": key[0].as_py(), "snapshot": whole, **pace}
+    return pa.Table.from_pylist([row], _INITIAL_SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -283,10 +254,10 @@ def fork_checkpoint(spark: SparkSession, old: str, new: str) -> Fork:
                 to.write(f"sources/{source}/0", text)
         to.write(_FORK, json.dumps({"from": origin.path, "batch": origin.batch}))
         return Fork(origin)
-    known = json.loads(note)
-    if known["from"] != old.rstrip("/"):
-        raise SojournError(f"{new} is a fork of {known['from']}, and this is {old}")
-    return Fork(Checkpoint(spark, old, known["batch"]))
+    forked = json.loads(note)
+    if forked["from"] != old.rstrip("/"):
+        raise SojournError(f"{new} is a fork of {forked['from']}, and this is {old}")
+    return Fork(Checkpoint(spark, old, forked["batch"]))
 
 
 def _read_so_far(origin: Checkpoint, source: int, offset: str) -> str | None:
@@ -309,16 +280,5 @@ def _read_so_far(origin: Checkpoint, source: int, offset: str) -> str | None:
     )
 
 
-def _by_key(
-    function: Callable[[Any, pa.Table], pa.Table],
-) -> Callable[[Any, pa.Table], pa.Table]:
-    """Return it as Spark wants it: it counts arguments, and an object's own among them."""
-    return lambda key, table: function(key, table)
-
-
 def _was_carried(entry: dict[str, Any]) -> bool:
     return bool(entry["batchId"] == _READ_BEFORE)
-
-
-def _table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_pylist(rows, schema)

@@ -91,14 +91,11 @@ def _joined(df: DataFrame, template: Template, table: str) -> Expression:
 
 def _text(df: DataFrame, name: str, table: str, or_boolean: bool = False) -> Expression:
     """Return text, integers and bytes as `names.as_text` has them."""
-    from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
     kind, column = df.schema[name].dataType, _column(name)
     if isinstance(kind, T.BinaryType):
-        text = column.cast("string")
-        in_hex = F.concat(F.lit("0x"), F.lower(F.hex(column)))
-        return F.when(F.is_valid_utf8(text), text).otherwise(in_hex)
+        return text_of_bytes(column)
     if isinstance(kind, (T.StringType, T.IntegralType, T.NullType)) or (
         (isinstance(kind, T.DecimalType) and kind.scale == 0)
         or (or_boolean and isinstance(kind, T.BooleanType))
@@ -108,6 +105,15 @@ def _text(df: DataFrame, name: str, table: str, or_boolean: bool = False) -> Exp
         f"{table}: the column {name!r} must be text, integers or bytes, found "
         f"{kind.simpleString()}; cast it to text"
     )
+
+
+def text_of_bytes(column: Expression) -> Expression:
+    """Return bytes as text if they are UTF-8, else in hex, as `names.text_of` does."""
+    from pyspark.sql import functions as F
+
+    text = column.cast("string")
+    in_hex = F.concat(F.lit("0x"), F.lower(F.hex(column)))
+    return F.when(F.is_valid_utf8(text), text).otherwise(in_hex)
 
 
 def _column(name: str) -> Expression:

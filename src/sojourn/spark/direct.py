@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -46,29 +47,31 @@ _DONE = pa.schema([("part", pa.int32())])
 _GROUP_ROWS = 1 << 19
 
 
-def resolve_files(found: dict[str, FileTable], until_ms: int | None, to: Path) -> bool:
+def resolve_files(file_tables: dict[str, FileTable], until_ms: int | None, to: Path) -> bool:
     """Resolve tables in files and write the answers into folders of `to`; say whether it was done.
 
     It is not done, and nothing written, if workers may not see the same files, or if signals are
     too many for a broadcast.
     """
-    session = found[rows.OPERATIONS].tasks.sparkSession
+    session = file_tables[rows.OPERATIONS].tasks.sparkSession
     context: Any = getattr(session, "_sc", None)
     if context is None or not is_one_process(context.master):
         return False
-    parts = {name: Parts.of(table) for name, table in found.items()}
+    parts = {name: Parts.of(table) for name, table in file_tables.items()}
     tables = Tables(parts[rows.OPERATIONS], parts[rows.SIGNALS], parts.get(rows.CANCELS))
     cores = max(1, context.defaultParallelism)
     if not strategies.suits_broadcast(tables, cores):
         return False
     check_workers(session)
-    columns = found[rows.OPERATIONS].columns
+    columns = file_tables[rows.OPERATIONS].columns
     names = rows.extra_names(columns.names)
     with quiet_pyspark():
         extras = [field for field in from_arrow_schema(columns) if field.name in names]
         schema = answers.spark_schema(extras, may_wait=until_ms is not None)
         made = Answers(answers.arrow_schema(schema))
-        job = Job(cores, until_ms, {name: table.columns for name, table in found.items()}, made)
+        job = Job(
+            cores, until_ms, {name: table.columns for name, table in file_tables.items()}, made
+        )
         folder = Folder(to, made)
         try:
             done, rejected = broadcast.resolved(
@@ -81,15 +84,9 @@ def resolve_files(found: dict[str, FileTable], until_ms: int | None, to: Path) -
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Then:
+def then(first: Stage, second: Stage) -> Stage:
     """One stage after another, in the same task."""
-
-    first: Stage
-    second: Stage
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from self.second(self.first(batches))
+    return lambda batches: second(first(batches))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,33 +111,29 @@ class Parts:
         return self.tasks.sparkSession
 
     def mapped(self, stage: Stage, schema: StructType | str) -> DataFrame:
-        return self.tasks.mapInArrow(Then(self.read, stage), schema)
+        return self.tasks.mapInArrow(then(self.read, stage), schema)
 
     def hashed(self, stage: Stage, schema: StructType | str) -> DataFrame:
-        return self.tasks.mapInArrow(Then(Then(self.read_ids, _hashed), stage), schema)
+        return self.tasks.mapInArrow(then(then(self.read_ids, _hashed), stage), schema)
 
     def split(self, hashes: Hashes) -> tuple[Parts, Parts]:
         others, these = (
-            replace(self, read=Then(self.read, _Chosen(hashes, are_these)))
+            replace(self, read=then(self.read, partial(_chosen, hashes, are_these)))
             for are_these in (False, True)
         )
         return others, these
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
+def _chosen(
+    hashes: Hashes, are_these: bool, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Of all rows those whose ids have one of the hashes, or the others."""
-
-    hashes: Hashes
-    are_these: bool
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            ids = batch.column("id")
-            with_id = np.flatnonzero(np.asarray(ids.is_valid()))
-            has_hash = np.zeros(len(ids), dtype=np.bool_)
-            has_hash[with_id] = np.isin(_hashes(ids.take(pa.array(with_id))), self.hashes)
-            yield batch.filter(pa.array(has_hash == self.are_these))
+    for batch in batches:
+        ids = batch.column("id")
+        with_id = np.flatnonzero(np.asarray(ids.is_valid()))
+        has_hash = np.zeros(len(ids), dtype=np.bool_)
+        has_hash[with_id] = np.isin(_hashes(ids.take(pa.array(with_id))), hashes)
+        yield batch.filter(pa.array(has_hash == are_these))
 
 
 def _hashed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -161,7 +154,7 @@ class Folder:
 
     def then_write(self, stage: Stage) -> Stage:
         """A stage whose rows are written by the task that makes them."""
-        return Then(stage, self.write)
+        return then(stage, self.write)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the rows into files of this task's own; one row says that it is done."""

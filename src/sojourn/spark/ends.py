@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -48,7 +49,7 @@ class Ends:
     def _unpacked(self, batch: DataFrame, kinds: tuple[int, ...]) -> DataFrame:
         columns = []
         if parcels.ENDED in kinds:
-            names = pa.ipc.read_schema(pa.py_buffer(self.columns)).names
+            names = PayloadFormat.of(self.columns).columns.names
             types = {field.name: field.dataType.simpleString() for field in self.operations}
             columns = [ddl(schemas.STREAM_OUTCOMES)]
             columns += [f"`{n.replace('`', '``')}` {types[n]}" for n in names if n != "needed"]
@@ -70,17 +71,16 @@ class Unpack:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
-        form, schema = self._form, self.schema
         for batch in batches:
             kinds, bodies = batch.column("kind").to_pylist(), batch.column("body").to_pylist()
             for kind, body in zip(kinds, bodies, strict=True):
                 if kind in self.kinds:
-                    columns = _unpacked(kind, parcels.unseal_batch(kind, body), form)
-                    count = len(next(iter(columns.values())))
-                    arrays = [columns.get(f.name, pa.nulls(count, f.type)) for f in schema]
-                    yield pa.record_batch(arrays, schema=schema)
+                    rows = parcels.unseal_batch(kind, body)
+                    columns = _unpacked(kind, rows, self._form)
+                    nulls = {f.name: pa.nulls(len(rows), f.type) for f in self.schema}
+                    yield pa.record_batch(nulls | columns, schema=self.schema)
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """The columns of the rows."""
         fields: list[pa.Field] = []
@@ -91,9 +91,9 @@ class Unpack:
             fields += schemas.REJECTED
         return pa.schema(fields)
 
-    @property
+    @cached_property
     def _form(self) -> PayloadFormat:
-        return PayloadFormat(pa.ipc.read_schema(pa.py_buffer(self.columns)))
+        return PayloadFormat.of(self.columns)
 
 
 def _unpacked(kind: int, batch: pa.RecordBatch, form: PayloadFormat) -> dict[str, pa.Array]:

@@ -12,6 +12,8 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType
 
+from sojourn.spark.columns import text_of_bytes
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -91,11 +93,8 @@ class Frame:
 
     def _hash(self) -> Column:
         id = sf.col(self._id)
-        if isinstance(self.df.schema[self._id].dataType, BinaryType):  # as `rows` makes text of it
-            text = id.cast("string")
-            hexadecimal = sf.concat(sf.lit("0x"), sf.lower(sf.hex(id)))
-            id = sf.when(sf.is_valid_utf8(text), text).otherwise(hexadecimal)
-        return sf.xxhash64(id)
+        is_bytes = isinstance(self.df.schema[self._id].dataType, BinaryType)
+        return sf.xxhash64(text_of_bytes(id) if is_bytes else id)
 
 
 def known_bytes(df: DataFrame) -> int | None:

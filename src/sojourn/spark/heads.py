@@ -5,10 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from sojourn.spark.pace import Pace
 
 TOKEN_BYTES = 8
 PART_BYTES = 1 << 20  # of a snapshot
+
+# As it is written down: the columns of `head_of`.
+PACE = [
+    ("now_ms", pa.int64()),
+    ("latest_ms", pa.list_(pa.int64())),
+    ("news_ms", pa.list_(pa.int64())),
+]
+_NUMBERS = ("snapshot_bytes", "log_bytes", "next_ms", "names", "waiting")
+HEAD = pa.schema([("tokens", pa.binary()), *((name, pa.int64()) for name in _NUMBERS), *PACE])
 
 
 @dataclass(slots=True)

@@ -98,7 +98,7 @@ class Intake:
         """Send operations to the shards of their ids, and requirements to those of their keys."""
         key_hashes = hashes(clean.keys)
         tags = references.tags(clean, key_hashes).view(np.int64)
-        form = PayloadFormat(pa.ipc.read_schema(pa.py_buffer(self.columns)))
+        form = PayloadFormat.of(self.columns)
         carried = table.select(form.columns.names)
         if len(clean) < len(table):
             carried = carried.take(pa.array(clean.numbers))

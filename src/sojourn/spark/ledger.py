@@ -33,17 +33,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from sojourn.errors import SojournError
-from sojourn.spark.heads import PART_BYTES, TOKEN_BYTES, Head, head_of, parts_of
+from sojourn.spark.heads import HEAD, PART_BYTES, TOKEN_BYTES, Head, head_of, parts_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
@@ -53,21 +46,9 @@ _PACKED = 2  # how many times smaller an entry is than its rows in memory, about
 _MOST_CACHED = 1 << 29  # bytes of engines that a worker keeps
 _SILENT_S = 600  # a query that has not asked for so long has been stopped
 
-_HEAD = StructType(
-    [
-        StructField("tokens", BinaryType()),
-        StructField("snapshot_bytes", LongType()),
-        StructField("log_bytes", LongType()),
-        StructField("next_ms", LongType()),
-        StructField("names", LongType()),
-        StructField("waiting", LongType()),
-        StructField("now_ms", LongType()),
-        StructField("latest_ms", ArrayType(LongType())),
-        StructField("news_ms", ArrayType(LongType())),
-    ]
-)
-_NUMBER = StructType([StructField("number", IntegerType())])
-_BYTES = StructType([StructField("bytes", BinaryType())])
+_HEAD = from_arrow_schema(HEAD)
+_NUMBER = from_arrow_schema(pa.schema([("number", pa.int32())]))
+_BYTES = from_arrow_schema(pa.schema([("bytes", pa.binary())]))
 
 
 class Engine(Protocol):
@@ -142,8 +123,8 @@ class Ledger:
 
     def head(self) -> Head:
         """Read the head of the shard that Spark is at."""
-        found = self._head.get()
-        return Head() if found is None else head_of(found)
+        state = self._head.get()
+        return Head() if state is None else head_of(state)
 
     def engine(self, shard: int, head: Head) -> Any:
         """Return the shard's engine as of this head; the cache has it no longer, until `write`."""
@@ -218,13 +199,13 @@ class Ledger:
 
 
 def _bytes(state: MapState, number: int) -> bytes:
-    found = state.getValue((number,))
-    if found is None:
+    value = state.getValue((number,))
+    if value is None:
         raise SojournError(
             f"the state of a shard lacks part {number} of its snapshot or log; the checkpoint is "
             "damaged: start from another one"
         )
-    return bytes(found[0])
+    return bytes(value[0])
 
 
 def _query_id() -> str | None:

@@ -73,20 +73,20 @@ def _reached_ms(
     latest_ms: list[int | None], news_ms: list[int | None], wall_ms: int, rule: Rule
 ) -> int | None:
     """Say what time it is by clocks and wall, whatever it was before; None if nobody can say."""
-    known = [at_ms for at_ms in latest_ms if at_ms is not None]
-    if not known:
+    shown_ms = [at_ms for at_ms in latest_ms if at_ms is not None]
+    if not shown_ms:
         return None
     awake = list(rule.sources)
     if rule.idle_after_ms is not None:
         heard_ms = [at_ms for at_ms in news_ms if at_ms is not None]
         quiet_ms = wall_ms - max(heard_ms) - rule.idle_after_ms
         if quiet_ms > 0:
-            return max(known) - rule.delay_ms + quiet_ms
+            return max(shown_ms) - rule.delay_ms + quiet_ms
         since_ms = wall_ms - rule.idle_after_ms
         awake = [n for n in awake if (news := news_ms[n]) is not None and news >= since_ms]
     clocks = [at_ms for n in awake if (at_ms := latest_ms[n]) is not None]
     if not rule.slowest:
-        return max(known) - rule.delay_ms
+        return max(shown_ms) - rule.delay_ms
     return min(clocks) - rule.delay_ms if len(clocks) == len(awake) else None
 
 

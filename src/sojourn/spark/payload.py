@@ -50,6 +50,11 @@ class PayloadFormat:
         fields += [(f"c{n}", "<i4") for n in self._loose]
         self._head = np.dtype(fields)
 
+    @classmethod
+    def of(cls, columns: bytes) -> PayloadFormat:
+        """Return that of a schema as Arrow serializes it."""
+        return cls(pa.ipc.read_schema(pa.py_buffer(columns)))
+
     def encode(self, table: pa.Table, requirements: pa.Array) -> pa.Array:
         """Return a binary array: each row's columns, and its requirements as they were packed."""
         return self._joined([one_piece(c) for c in table.columns], len(table), requirements)

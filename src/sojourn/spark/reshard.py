@@ -52,8 +52,8 @@ def joined(kind: type[Progress | Waiting], snapshots: Sequence[Any], option: int
     `option`: for how long it remembers keys or ids, which need not be what they had.
     """
     opened = [_opened(kind, snapshot) for snapshot in snapshots]
-    schemas, owned = _SCHEMAS[kind], _OWNED[kind]
-    parts: list[list[pa.RecordBatch]] = [[] for _ in schemas]
+    owned = _OWNED[kind]
+    parts: list[list[pa.RecordBatch]] = [[] for _ in opened[0][1]]
     before = 0
     for _, batches in opened:
         count = batches[0].num_rows
@@ -69,23 +69,16 @@ def joined(kind: type[Progress | Waiting], snapshots: Sequence[Any], option: int
     return _packed(kind, facts, whole)
 
 
-_KINDS: dict[Any, str] = {Progress: progress.SNAPSHOT, Waiting: waiting.SNAPSHOT}
-_SCHEMAS: dict[Any, tuple[pa.Schema, ...]] = {
-    Progress: progress.SNAPSHOT_SCHEMAS,
-    Waiting: waiting.SNAPSHOT_SCHEMAS,
-}
-_OWNED: dict[Any, str] = {
-    Progress: "key",
-    Waiting: "operation",
-}  # what refers to a row of the first batch
+_KINDS: dict[Any, Any] = {Progress: progress, Waiting: waiting}  # their modules
+_OWNED: dict[Any, str] = {Progress: "key", Waiting: "operation"}  # refers to the first batch's rows
 
 
 def _opened(kind: Any, snapshot: Any) -> tuple[Sequence[int], list[pa.RecordBatch]]:
-    return journal.unpack(_KINDS[kind], snapshot, _SCHEMAS[kind])
+    return journal.unpack(_KINDS[kind].SNAPSHOT, snapshot, _KINDS[kind].SNAPSHOT_SCHEMAS)
 
 
 def _packed(kind: Any, facts: Sequence[int], batches: list[pa.RecordBatch]) -> bytes:
-    return journal.pack(_KINDS[kind], facts, batches)
+    return journal.pack(_KINDS[kind].SNAPSHOT, facts, batches)
 
 
 def _shards(names: pa.Array, shards: int) -> Numbers:

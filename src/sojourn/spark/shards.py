@@ -65,6 +65,7 @@ _TIME = {
     parcels.SUBMISSIONS: "submitted_ms",
     parcels.CANCELS: "at_ms",
 }
+Bodies = dict[int, list[bytes]]  # of parcels by kind
 _TABLE = {kind: name for name, kind in KIND.items()}
 
 
@@ -80,10 +81,6 @@ class Plan:
     snapshot_every: int
     columns: bytes  # schema of what a payload carries
     order: tuple[str, ...]  # all columns of operations, as they came
-
-    def payload(self) -> PayloadFormat:
-        """Return how the payloads are to be read."""
-        return PayloadFormat(pa.ipc.read_schema(pa.py_buffer(self.columns)))
 
 
 class _Shards(StatefulProcessor):
@@ -106,6 +103,18 @@ class _Shards(StatefulProcessor):
     def close(self) -> None:
         pass
 
+    def handleInputRows(
+        self, key: Any, arrived: Iterator[Row], timerValues: TimerValues
+    ) -> Iterator[Row]:
+        bodies: Bodies = {kind: [] for kind in parcels.SCHEMAS}
+        yield from self._take(int(key[0]), self._ledger.head(), arrived, bodies)
+
+    def _take(
+        self, shard: int, head: Head, arrived: Iterator[Row], bodies: Bodies
+    ) -> Iterator[Row]:
+        """Take a batch's rows in, their bodies by kind; yield what comes of them."""
+        raise NotImplementedError
+
     def _begin(self, key: Any, snapshot: bytes, pace: Pace) -> None:
         """Begin with the state of another checkpoint."""
         engine = self._kind.restore(snapshot)
@@ -127,12 +136,9 @@ class KeyShards(_Shards):
     _stage = "keys"
     _kind = Progress
 
-    def handleInputRows(
-        self, key: Any, arrived: Iterator[Row], timerValues: TimerValues
+    def _take(
+        self, shard: int, head: Head, arrived: Iterator[Row], bodies: Bodies
     ) -> Iterator[Row]:
-        shard = int(key[0])
-        head = self._ledger.head()
-        bodies: dict[int, list[bytes]] = {kind: [] for kind in parcels.SCHEMAS}
         least_ms: dict[int, int] = {}
         shown_ms: list[int | None] = [None] * len(SOURCES)
         wall_ms = 0
@@ -173,7 +179,7 @@ class KeyShards(_Shards):
         head.next_ms, head.names, head.waiting = engine.sweep_ms, engine.keys, len(engine)
 
     def _apply(
-        self, shard: int, head: Head, bodies: dict[int, list[bytes]], before_ms: int | None
+        self, shard: int, head: Head, bodies: Bodies, before_ms: int | None
     ) -> Iterator[Row]:
         """Tell the engine what concerns it, or leave it alone; yield what candidates there are."""
         now_ms = head.pace.now_ms
@@ -218,12 +224,9 @@ class IdShards(_Shards):
     _stage = "ids"
     _kind = Waiting
 
-    def handleInputRows(
-        self, key: Any, arrived: Iterator[Row], timerValues: TimerValues
+    def _take(
+        self, shard: int, head: Head, arrived: Iterator[Row], bodies: Bodies
     ) -> Iterator[Row]:
-        shard = int(key[0])
-        head = self._ledger.head()
-        bodies: dict[int, list[bytes]] = {kind: [] for kind in parcels.SCHEMAS}
         now_ms = keys = None
         for row in arrived:
             now_ms = row["now_ms"]  # the same in all rows of a batch, and never earlier
@@ -247,9 +250,7 @@ class IdShards(_Shards):
         head.next_ms = min(times_ms, default=None)
         head.names, head.waiting = engine.ids, len(engine)
 
-    def _apply(
-        self, shard: int, head: Head, bodies: dict[int, list[bytes]], now_ms: int | None
-    ) -> Iterator[Row]:
+    def _apply(self, shard: int, head: Head, bodies: Bodies, now_ms: int | None) -> Iterator[Row]:
         """Tell the engine what concerns it, or leave it alone; yield what has ended."""
         operations = parcels.joined(parcels.SUBMISSIONS, bodies[parcels.SUBMISSIONS])
         candidates = parcels.joined(parcels.CANDIDATES, bodies[parcels.CANDIDATES])
@@ -297,10 +298,10 @@ def _rejected(plan: Plan, kind: int, batch: pa.RecordBatch, reason: str) -> byte
 
 def _as_they_came(plan: Plan, batch: pa.RecordBatch) -> pa.Table:
     """Return the rows of operations with the columns they had."""
-    form = plan.payload()
+    form = PayloadFormat.of(plan.columns)
     payloads = batch.column("payload")
     carried = form.decode(payloads)
-    known = {
+    columns = {
         "id": batch.column("id"),
         "submitted_ms": batch.column("submitted_ms"),
         "timeout_ms": pa.array(
@@ -308,5 +309,5 @@ def _as_they_came(plan: Plan, batch: pa.RecordBatch) -> pa.Table:
         ),
         "requires": pa.array(form.requirements(payloads), schemas.REQUIRES),
     }
-    known |= {name: carried.column(name) for name in carried.column_names}
-    return pa.table({name: known[name] for name in plan.order})
+    columns |= {name: carried.column(name) for name in carried.column_names}
+    return pa.table({name: columns[name] for name in plan.order})

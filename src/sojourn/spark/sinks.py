@@ -120,9 +120,9 @@ def write_kafka(
     `on_batch` see `write_stream`.
     """
     ends = _ends_of(out, "write_kafka")
-    known = {**(options or {}), "kafka.bootstrap.servers": servers}
+    all_options = {**(options or {}), "kafka.bootstrap.servers": servers}
     with quiet_pyspark():
-        sent = _Sent(ends, Topic(topic, known), checkpoint, on_batch)
+        sent = _Sent(ends, Topic(topic, all_options), checkpoint, on_batch)
         writer = ends.parcels.writeStream.foreachBatch(sent)
         return _start(ends.parcels.sparkSession, writer, checkpoint, trigger)
 
@@ -180,26 +180,26 @@ class _Sink:
         kept = batch.persist()
         try:
             with quiet_pyspark():
-                told = _Told.of(kept, number, self._most_bytes)
-                self._take(kept, told)
+                brought = _Brought.of(kept, number, self._most_bytes)
+                self._take(kept, brought)
         finally:
             kept.unpersist()
         if self._on_batch is not None:
-            self._on_batch(told.report)
+            self._on_batch(brought.report)
 
-    def _take(self, kept: DataFrame, told: _Told) -> None:
+    def _take(self, kept: DataFrame, brought: _Brought) -> None:
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class _Told:
-    """What the driver is told of a batch: its numbers, and what it brought if that is little."""
+class _Brought:
+    """What a batch brought to the driver: its numbers, and what it brought if that is little."""
 
     report: StreamBatch
     bodies: dict[int, list[bytes] | None]  # of parcels by kind; None: some are large
 
     @classmethod
-    def of(cls, kept: DataFrame, number: int, most_bytes: int) -> _Told:
+    def of(cls, kept: DataFrame, number: int, most_bytes: int) -> _Brought:
         from pyspark.sql import functions as F
 
         names = (*COUNTS, *HOLDINGS)
@@ -215,8 +215,8 @@ class _Told:
                 time_ms = row["time_ms"]
             elif body is None:
                 bodies[kind] = None
-            elif (known := bodies[kind]) is not None:
-                known.append(bytes(body))
+            elif (small_bodies := bodies[kind]) is not None:
+                small_bodies.append(bytes(body))
         return cls(StreamBatch(number=number, time_ms=time_ms, **sums), bodies)
 
 
@@ -232,28 +232,30 @@ class _Folders(_Sink):
         self._is_ours = False  # not known yet
         self._files: dict[int, DriverFiles | None] = {}  # by kind of parcel, once it is known
 
-    def _take(self, kept: DataFrame, told: _Told) -> None:
+    def _take(self, kept: DataFrame, brought: _Brought) -> None:
         folder = Folder(kept.sparkSession, self._path)
         if not self._is_ours:
             self._claim(kept, folder)
             self._is_ours = True
-        report, number = told.report, told.report.number
+        report, number = brought.report, brought.report.number
         if folder.exists(f"{_COMPLETE}/{number}"):
             return
         ended = report.completed + report.expired + report.cancelled
         if number == 0 or ended:
-            self._put(folder, "outcomes", parcels.ENDED, kept, told)
+            self._put(folder, "outcomes", parcels.ENDED, kept, brought)
         if number == 0 or report.rejected:
-            self._put(folder, "rejected", parcels.REJECTED, kept, told)
+            self._put(folder, "rejected", parcels.REJECTED, kept, brought)
         folder.write(f"{_COMPLETE}/{number}", "")
         folder.remove(f"{_COMPLETE}/{number - 1}")
 
-    def _put(self, folder: Folder, name: str, kind: int, kept: DataFrame, told: _Told) -> None:
-        place = f"{name}/batch={told.report.number}"
+    def _put(
+        self, folder: Folder, name: str, kind: int, kept: DataFrame, brought: _Brought
+    ) -> None:
+        place = f"{name}/batch={brought.report.number}"
         aside = f"_staging/{place}"
         for left in (place, aside):  # by a kill
             folder.remove(left)
-        file = self._file(kind, kept, told.bodies[kind])
+        file = self._file(kind, kept, brought.bodies[kind])
         if file is None:
             self._ends.of_kind(kind, kept).write.format(self._format).save(f"{self._path}/{aside}")
         else:
@@ -271,19 +273,19 @@ class _Folders(_Sink):
         return None if files is None else files.file(self._ends.table(kind, bodies))
 
     def _claim(self, batch: DataFrame, folder: Folder) -> None:
-        """See that the folder is of this query: its batches are told apart by number alone."""
+        """See that the folder is of this query: its batches are brought apart by number alone."""
         ours = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
-        found = folder.read("_sojourn")
-        if found is None:
+        owner = folder.read("_sojourn")
+        if owner is None:
             if folder.exists("outcomes") or folder.exists("rejected"):
                 raise SojournError(
                     f"{self._path} holds outcomes or rejected rows that no stream has written; "
                     "choose another folder, or empty it"
                 )
             folder.write("_sojourn", ours)
-        elif found != ours:
+        elif owner != ours:
             raise SojournError(
-                f"{self._path} holds the results of query {found}, and this is query {ours}; use "
+                f"{self._path} holds the results of query {owner}, and this is query {ours}; use "
                 "the checkpoint that they were written with, or another folder"
             )
 
@@ -306,9 +308,9 @@ class _Sent(_Sink):
         self._topic = topic
         self._checkpoint = checkpoint
 
-    def _take(self, kept: DataFrame, told: _Told) -> None:
-        number = told.report.number
-        if not any(told.report.counts.values()):
+    def _take(self, kept: DataFrame, brought: _Brought) -> None:
+        number = brought.report.number
+        if not any(brought.report.counts.values()):
             return
         spark = kept.sparkSession
         folder = Folder(spark, self._checkpoint)

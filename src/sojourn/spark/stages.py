@@ -24,9 +24,9 @@ import pyarrow as pa
 
 from sojourn.errors import SojournError
 from sojourn.replay import rows, schemas
-from sojourn.replay.arrays import Integers, Mask, one_piece, within
+from sojourn.replay.arrays import one_piece, within
 from sojourn.replay.local import without_duplicates
-from sojourn.replay.steps import Steps
+from sojourn.replay.steps import Moments, Steps
 from sojourn.replay.string_hashes import Hashes, hashes
 from sojourn.spark import parcels, references
 from sojourn.spark.answers import Answers
@@ -127,12 +127,12 @@ class Job:
         clean, duplicates = without_duplicates(table, rows.check_operations(table), threads=1)
         yield from self.answers.rejected(duplicates)
         del table
-        moments, holds = _placed(clean, parcels.opened(kept.pop(parcels.MOMENTS)))
-        cancel_ms = has_cancel = None
+        held = _placed(clean, parcels.opened(kept.pop(parcels.MOMENTS)))
+        cancelled = None
         if kept[parcels.CANCELS]:  # ids for keys, and times for offsets
             steps = steps_in(kept.pop(parcels.CANCELS))
-            cancel_ms, has_cancel = steps.held_ms(clean.ids, clean.submitted_ms, threads=1)
-        endings = clean.end(moments, holds, cancel_ms, has_cancel, self.until_ms, threads=1)
+            cancelled = steps.held_ms(clean.ids, clean.submitted_ms, threads=1)
+        endings = clean.end(held, cancelled, self.until_ms, threads=1)
         yield from self.answers.ended(clean, endings)
 
     def kept(
@@ -175,7 +175,7 @@ def steps_in(received: list[parcels.Parcel]) -> Steps:
     return Steps(one_piece(events.column(0)), offsets, at_ms, threads=1)
 
 
-def _placed(clean: rows.CleanOperations, table: pa.Table | None) -> tuple[Integers, Mask]:
+def _placed(clean: rows.CleanOperations, table: pa.Table | None) -> Moments:
     """Put each moment beside the requirement it was found for."""
     if table is None:
         table = parcels.SCHEMAS[parcels.MOMENTS].empty_table()

@@ -110,10 +110,11 @@ def resolve_stream(
         raise OutOfRange(f'idle must be "wall" or "event", got {idle!r}')
     if follow not in (None, "slowest", "fastest"):
         raise OutOfRange(f'follow must be "slowest" or "fastest", got {follow!r}')
-    for name, frame in ((rows.OPERATIONS, operations), (rows.SIGNALS, signals)):
-        _check_streaming(name, frame)
+    tables = {rows.OPERATIONS: operations, rows.SIGNALS: signals}
     if cancels is not None:
-        _check_streaming(rows.CANCELS, cancels)
+        tables[rows.CANCELS] = cancels
+    for name, frame in tables.items():
+        _check_streaming(name, frame)
     _check_classic(spark)
     _check_session(spark, shards)
     from sojourn.spark.checkpoints import IDS, KEYS
@@ -121,11 +122,8 @@ def resolve_stream(
 
     columns = _carried(operations)
     sealed = columns.serialize().to_pybytes()
-    _look_over(operations, signals, cancels)
+    _look_over(tables)
     check_workers(spark)
-    tables = {rows.OPERATIONS: operations, rows.SIGNALS: signals}
-    if cancels is not None:
-        tables[rows.CANCELS] = cancels
     on_wall = idle == "wall"
     plan = Plan(
         name=uuid.uuid4().hex,
@@ -245,14 +243,14 @@ def _carried(operations: DataFrame) -> pa.Schema:
     from pyspark.sql.types import StructType
 
     carried = {*rows.extra_names(operations.columns), "needed"}
-    found = [field for field in operations.schema if field.name in carried]
-    for field in found:
+    fields = [field for field in operations.schema if field.name in carried]
+    for field in fields:
         if field.name in (*rows.OUTCOME_COLUMNS, *schemas.REJECTED.names):
             raise BadTable(
                 f"operations: the column {field.name!r} would pass through to the outcomes, which "
                 f"have a column of that name; rename it, e.g. to 'operation_{field.name}'"
             )
-    return to_arrow_schema(StructType(found), timezone="UTC")
+    return to_arrow_schema(StructType(fields), timezone="UTC")
 
 
 def _in_order(columns: list[str]) -> tuple[str, ...]:
@@ -263,14 +261,12 @@ def _in_order(columns: list[str]) -> tuple[str, ...]:
     return tuple(name for name in (ours.get(column, column) for column in columns) if name)
 
 
-def _look_over(operations: DataFrame, signals: DataFrame, cancels: DataFrame | None) -> None:
+def _look_over(tables: dict[str, DataFrame]) -> None:
     """Say now, not in the first batch, what is wrong with the columns."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    frames = {rows.OPERATIONS: operations, rows.SIGNALS: signals, rows.CANCELS: cancels}
-    for name, frame in frames.items():
-        if frame is not None:
-            rows.CHECKS[name](to_arrow_schema(frame.schema, timezone="UTC").empty_table())
+    for name, frame in tables.items():
+        rows.CHECKS[name](to_arrow_schema(frame.schema, timezone="UTC").empty_table())
 
 
 def _check_streaming(name: str, frame: Any) -> None:

@@ -10,7 +10,7 @@ readers; URLs go through Arrow, with the credentials that it finds on each machi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -143,21 +143,16 @@ class _Reader:
         return pa.table(arrays, schema=self.schema)
 
 
-@dataclass(frozen=True)
-class _Schemas:
-    """Tells the columns of the splits whose numbers it is given; called by `mapInArrow`."""
-
-    splits: tuple[Split, ...]
-    columns: Columns
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for split in _given(self.splits, batches):
-            schema = files.read_file(split.file, self.columns).table.schema
-            serialized = pa.array([schema.serialize().to_pybytes()])
-            yield pa.record_batch([serialized], names=["columns"])
+def _schemas(
+    splits: list[Split], columns: Columns, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the columns of the splits whose numbers are given."""
+    for split in _given(splits, batches):
+        schema = files.read_file(split.file, columns).table.schema
+        yield pa.record_batch({"columns": [schema.serialize().to_pybytes()]})
 
 
-def _given(splits: tuple[Split, ...], batches: Iterable[pa.RecordBatch]) -> Iterator[Split]:
+def _given(splits: Sequence[Split], batches: Iterable[pa.RecordBatch]) -> Iterator[Split]:
     for batch in batches:
         for number in batch.column(0).to_pylist():
             yield splits[number]
@@ -206,7 +201,7 @@ def _with_extras(
     if texts:  # of text only all of it tells the columns
         with quiet_pyspark():
             serialized = _tasks(spark, texts).mapInArrow(
-                _Schemas(tuple(texts), columns), "columns binary"
+                lambda batches: _schemas(texts, columns, batches), "columns binary"
             )
             for split, row in zip(texts, serialized.collect(), strict=True):
                 schema_of_path[split.file.path] = pa.ipc.read_schema(pa.py_buffer(bytes(row[0])))

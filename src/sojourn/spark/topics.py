@@ -41,17 +41,17 @@ class Topic:
 
     def _ends(self, jvm: Any, admin: Any) -> dict[str, int]:
         kafka, seconds = jvm.org.apache.kafka, jvm.java.util.concurrent.TimeUnit.SECONDS
-        # The list is asked for, since to describe a topic may create it.
+        # The list is latest for, since to describe a topic may create it.
         if not admin.listTopics().names().get(_WAIT_S, seconds).contains(self.name):
             return {}
         names = jvm.java.util.Collections.singletonList(self.name)
         described = admin.describeTopics(names).allTopicNames().get(_WAIT_S, seconds)
-        asked = jvm.java.util.HashMap()
+        latest = jvm.java.util.HashMap()
         for partition in described.get(self.name).partitions():
             at = kafka.common.TopicPartition(self.name, partition.partition())
-            asked.put(at, kafka.clients.admin.OffsetSpec.latest())
-        offsets = admin.listOffsets(asked).all().get(_WAIT_S, seconds)
-        return {str(at.partition()): offsets.get(at).offset() for at in asked.keySet()}
+            latest.put(at, kafka.clients.admin.OffsetSpec.latest())
+        offsets = admin.listOffsets(latest).all().get(_WAIT_S, seconds)
+        return {str(at.partition()): offsets.get(at).offset() for at in latest.keySet()}
 
     def since(self, spark: SparkSession, ends: str) -> DataFrame:
         """Return the keys and values behind what `ends` said."""
