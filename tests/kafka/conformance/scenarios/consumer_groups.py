@@ -7,15 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.kafka.conformance.exchange import CLOSED
-from tests.kafka.conformance.scenarios.commits import commit
-from tests.kafka.conformance.scenarios.groups import join, member_of, sync
 from tests.kafka.conformance.scenarios.scenario import scenario
-from tests.kafka.conformance.scenarios.transactions import Producer
 from tests.kafka.conformance.world import World
 
 _REBALANCE_MS = 60_000
 _HEARTBEAT = "consumer_group_heartbeat"
-_DESCRIBE = "consumer_group_describe"
+DESCRIBE = "consumer_group_describe"
 
 #: A target is computed at once, not at most once a second.
 AT_ONCE = {"group.consumer.assignment.interval.ms": "0"}
@@ -103,10 +100,10 @@ def owned(partitions: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
 
 
 def described(world: World, step: str, *groups: str) -> Any:
-    return world.ask(step, _DESCRIBE, 1, group_ids=list(groups or ("g",)))
+    return world.ask(step, DESCRIBE, 1, group_ids=list(groups or ("g",)))
 
 
-def _start(world: World, **topics: int) -> None:
+def start(world: World, **topics: int) -> None:
     world.coordinator()
     for name, partitions in (topics or {"t": 4}).items():
         world.topic(name, partitions=partitions)
@@ -114,7 +111,7 @@ def _start(world: World, **topics: int) -> None:
 
 @scenario(config=AT_ONCE)
 def consumer_group_of_one(world: World) -> None:
-    _start(world)
+    start(world)
     for version in (0, 1):
         group = f"g{version}"
         one = Consumer(world, "one" if version else "", group=group, version=version)
@@ -135,7 +132,7 @@ def consumer_group_of_one(world: World) -> None:
         one.beat("two epochs before", epoch=one.epoch - 2)
         one.beat("an epoch to come", epoch=one.epoch + 1)
         one.join("joins again")
-        world.ask(f"described by version 0 of {version}", _DESCRIBE, 0, group_ids=[group])
+        world.ask(f"described by version 0 of {version}", DESCRIBE, 0, group_ids=[group])
         one.beat("leaves", epoch=-1)
         one.beat("leaves again", epoch=-1)
         described(world, f"empty {version}", group)
@@ -146,7 +143,7 @@ def consumer_group_of_one(world: World) -> None:
 
 @scenario(config=AT_ONCE)
 def consumer_heartbeats_refused(world: World) -> None:
-    _start(world)
+    start(world)
     valid: dict[str, Any] = {
         "group_id": "g",
         "member_id": "m",
@@ -206,11 +203,11 @@ def consumer_heartbeats_refused(world: World) -> None:
         world.ask(step, _HEARTBEAT, 1, **{**valid, **fields})
     for version in (0, 1):
         names = ["g", "none", ""]
-        world.ask("several described", _DESCRIBE, version, group_ids=names)
-        world.ask("none described", _DESCRIBE, version, group_ids=[])
+        world.ask("several described", DESCRIBE, version, group_ids=names)
+        world.ask("none described", DESCRIBE, version, group_ids=[])
         world.ask(
             "with operations",
-            _DESCRIBE,
+            DESCRIBE,
             version,
             group_ids=["g", "none"],
             include_authorized_operations=True,
@@ -219,7 +216,7 @@ def consumer_heartbeats_refused(world: World) -> None:
 
 @scenario(config=AT_ONCE)
 def consumers_share(world: World) -> None:
-    _start(world, t=6)
+    start(world, t=6)
     one, two, three = (Consumer(world, name) for name in ("one", "two", "three"))
     one.join("joins")
     two.join("joins")
@@ -260,7 +257,7 @@ def consumers_share(world: World) -> None:
 
 @scenario(config=AT_ONCE)
 def consumers_with_other_subscriptions(world: World) -> None:
-    _start(world, t=4, u=4)
+    start(world, t=4, u=4)
     one = Consumer(world, "one", topics=("t",))
     two = Consumer(world, "two", topics=("u",))
     one.join("joins")
@@ -279,7 +276,7 @@ def consumers_with_other_subscriptions(world: World) -> None:
 
 @scenario(config=AT_ONCE)
 def consumers_by_range(world: World) -> None:
-    _start(world, t=6, u=6)
+    start(world, t=6, u=6)
     world.number(*world.topic_ids.values())
     fields = {"topics": ("t", "u"), "server_assignor": "range"}
     one = Consumer(world, "one", **fields)  # type: ignore[arg-type]
@@ -298,7 +295,7 @@ def consumers_by_range(world: World) -> None:
 
 @scenario(config=AT_ONCE)
 def static_consumers(world: World) -> None:
-    _start(world)
+    start(world)
     one = Consumer(world, "one", instance_id="i")
     again = Consumer(world, "again", instance_id="i")
     other = Consumer(world, "other", instance_id="j")
@@ -334,7 +331,7 @@ def static_consumers(world: World) -> None:
 
 @scenario(config=SHORT)
 def sessions_of_consumers(world: World) -> None:
-    _start(world)
+    start(world)
     one = Consumer(world, "one", rebalance_ms=3_000)
     two = Consumer(world, "two", rebalance_ms=3_000)
     one.join("joins")
@@ -370,7 +367,7 @@ def sessions_of_consumers(world: World) -> None:
 
 @scenario(config=AT_ONCE | {"group.consumer.max.size": "1"})
 def consumer_group_limits(world: World) -> None:
-    _start(world)
+    start(world)
     one, two = Consumer(world, "one"), Consumer(world, "two")
     one.join("joins")
     two.join("one too many")
@@ -381,7 +378,7 @@ def consumer_group_limits(world: World) -> None:
 
 @scenario(config=AT_ONCE | {"group.consumer.assignors": "range"}, since=4)
 def consumer_group_assignors(world: World) -> None:
-    _start(world)
+    start(world)
     one = Consumer(world, "one")
     one.join("joins")
     described(world, "the default")
@@ -390,7 +387,7 @@ def consumer_group_assignors(world: World) -> None:
 
 @scenario(config={"group.consumer.assignment.interval.ms": "10000"})
 def intervals_of_assignments(world: World) -> None:
-    _start(world)
+    start(world)
     one, two = Consumer(world, "one"), Consumer(world, "two")
     one.join("joins")
     two.join("joins")
@@ -404,253 +401,3 @@ def intervals_of_assignments(world: World) -> None:
     one.own("gives up")
     two.beat("has its part")
     described(world, "stable")
-
-
-@scenario(config=AT_ONCE)
-def topics_of_consumers(world: World) -> None:
-    _start(world)
-    one = Consumer(world, "one", topics=("t", "u"))
-    one.join("joins")
-    one.own("owns them")
-    more = {"topics": [{"name": "t", "count": 6, "assignments": None}], "timeout": 10_000}
-    world.exchange(1, "setup").ask("create_partitions", 3, **more)
-    world.setup(
-        lambda answer: len(answer["topics"][0]["partitions"]) == 6,
-        "metadata",
-        12,
-        topics=[{"name": "t"}],
-    )
-    world.advance(500)
-    described(world, "partitions were added")
-    one.beat("hears of the partitions")
-    described(world, "the partitions are assigned")
-    world.topic("u", partitions=2)
-    world.advance(500)
-    described(world, "a topic was created")
-    one.beat("hears of the topic")
-    one.own("owns it")
-    world.exchange(1, "setup").ask("delete_topics", 5, topic_names=["t"], timeout=10_000)
-    world.setup(
-        lambda answer: answer["topics"][0]["error_code"] == 3,
-        "metadata",
-        12,
-        topics=[{"name": "t"}],
-        allow_auto_topic_creation=False,
-    )
-    world.advance(500)
-    described(world, "a topic was deleted")
-    one.beat("hears of the deletion")
-    described(world, "the deleted topic is given up")
-    one.own("gave it up")
-    described(world, "without the deleted topic")
-
-
-@scenario(config=AT_ONCE)
-def regexes_of_consumers(world: World) -> None:
-    _start(world, topic=2, other=2)
-    one = Consumer(world, "one", topics=None, subscribed_topic_regex="to.*")
-    one.join("joins")
-    world.advance(500)
-    described(world, "it is resolved")
-    one.beat("has its topic")
-    described(world, "it has its topic")
-    two = Consumer(world, "two", topics=None, subscribed_topic_regex="to.*")
-    two.join("joins with the same")
-    described(world, "two with the same")
-    one.beat("hears of the second")
-    one.own("gives up")
-    two.beat("has its part")
-    two.beat("leaves", epoch=-1)
-    one.beat("has all")
-    one.own("owns all")
-    one.beat("another regex", subscribed_topic_regex="o.*r")
-    world.advance(500)
-    described(world, "another regex")
-    one.own("gave up the topic")
-    world.advance(500)
-    described(world, "the other regex is resolved")
-    one.beat("has the other topic")
-    described(world, "it has the other topic")
-    world.topic("nope", partitions=1)
-    world.topic("outer", partitions=1)
-    one.beat("too early for new topics")
-    world.advance(500)
-    one.beat("nothing new yet")
-    world.advance(10_500)
-    one.beat("ten seconds later")
-    world.advance(500)
-    described(world, "a topic matches")
-    one.beat("has the topic")
-    described(world, "it has both topics")
-    one.beat("names and a regex", subscribed_topic_names=["topic"])
-    described(world, "names and a regex")
-    one.beat("no regex", subscribed_topic_regex="")
-    described(world, "no regex")
-
-
-@scenario(config=AT_ONCE)
-def offsets_of_consumers(world: World) -> None:
-    _start(world, t=6)
-    one, two = Consumer(world, "one"), Consumer(world, "two")
-    one.join("joins")
-    two.join("joins")
-    one.beat("hears of the second")
-    one.own("gives up")
-    two.beat("has its part")
-
-    def commits(step: str, **fields: Any) -> None:
-        mine = {"generation": one.epoch, "member_id": "one", "partitions": (0, 3), **fields}
-        for version in (8, 9):
-            world.ask(step, "offset_commit", version, **commit("g", **mine))
-
-    commits("commits")
-    commits("the epoch before", generation=one.epoch - 1)
-    commits("an epoch to come", generation=one.epoch + 1)
-    commits("an unknown member", member_id="nobody")
-    commits("no epoch", generation=-1)
-    commits("no epoch, no member", generation=-1, member_id="")
-    commits("an instance", group_instance_id="i")
-    none = commit("none", generation=1, member_id="one")
-    world.ask("no such group", "offset_commit", 9, **none)
-
-    def fetches(step: str, group: str = "g", **fields: Any) -> None:
-        topics = [{"name": "t", "partition_indexes": [0, 3]}]
-        row = {"group_id": group, "topics": topics, **fields}
-        world.ask(step, "offset_fetch", 9, groups=[row])
-
-    fetches("fetched by nobody")
-    fetches("fetched", member_id="one", member_epoch=one.epoch)
-    fetches("fetched with the epoch before", member_id="one", member_epoch=one.epoch - 1)
-    fetches("fetched with an epoch to come", member_id="one", member_epoch=one.epoch + 1)
-    fetches("fetched by an unknown member", member_id="nobody", member_epoch=1)
-    fetches("fetched by a member without epoch", member_id="one", member_epoch=-1)
-    fetches("fetched of no group", "none", member_id="one", member_epoch=1)
-    fetches("fetched of no group by nobody", "none")
-    three = Consumer(world, "three")
-    three.join("joins")
-    one.beat("hears of the third")
-    one.own("is in the next epoch")
-    commits("an epoch later")
-    commits("the epoch before again", generation=one.epoch - 1)
-    commits("the first epoch", generation=1)
-    commits("its own, the epoch before", generation=one.epoch - 1, partitions=(0, 1))
-    commits("its own, the epoch of the assignment", generation=2, partitions=(0,))
-    commits("its own, an epoch too early", generation=1, partitions=(0,))
-    commits("what it gave up, the epoch before", generation=one.epoch - 1, partitions=(2,))
-    commits("what it gave up", partitions=(2,))
-    deletes = [{"name": "t", "partitions": [{"partition_index": 0}]}]
-    world.ask("deleted while it is read", "offset_delete", 0, group_id="g", topics=deletes)
-
-    producer = Producer(world, "x")
-    world.exchange(1, "setup").ask("add_offsets_to_txn", 3, **producer.owner, group_id="g")
-
-    def in_transaction(step: str, **fields: Any) -> None:
-        mine = {"member_id": "one", "generation_id": one.epoch, **fields}
-        asked = {**commit("g", 7, partitions=(1,)), **producer.owner, **mine}
-        for version in (3, 4):
-            world.ask(step, "txn_offset_commit", version, **asked)
-
-    in_transaction("in a transaction")
-    in_transaction("in a transaction, the epoch before", generation_id=one.epoch - 1)
-    in_transaction("in a transaction, to come", generation_id=one.epoch + 1)
-    in_transaction("in a transaction, nobody", member_id="nobody")
-    in_transaction("in a transaction, no member", member_id="", generation_id=-1)
-    for member in (one, two, three):
-        member.beat("leaves", epoch=-1)
-    commits("nobody is left", generation=-1, member_id="")
-    commits("nobody is left, a member", generation=1)
-    world.ask("deleted", "offset_delete", 0, group_id="g", topics=deletes)
-
-
-@scenario(config=AT_ONCE)
-def lists_of_consumer_groups(world: World) -> None:
-    _start(world)
-    one, two = Consumer(world, "one"), Consumer(world, "two")
-    one.join("joins")
-    Consumer(world, "one", group="empty").join("joins and")
-    Consumer(world, "one", group="empty").beat("leaves", epoch=-1)
-    member_of(world, "classic")
-    for version in (3, 4, 5):
-        world.ask("all", "list_groups", version)
-    for kind in ("classic", "consumer", "Consumer", "nonsense"):
-        world.ask(f"of type {kind}", "list_groups", 5, types_filter=[kind])
-    for state in ("Stable", "Empty", "Assigning", "reconciling"):
-        world.ask(f"in state {state}", "list_groups", 5, states_filter=[state])
-    two.join("joins")
-    world.ask("while it reconciles", "list_groups", 5)
-    world.ask("reconciling", "list_groups", 5, states_filter=["reconciling"])
-    names = ["g", "empty", "classic"]
-    for version in (4, 5):
-        world.ask("described as classic", "describe_groups", version, groups=names)
-    described(world, "described", *names)
-    for version in (1, 2):
-        world.ask("deleted", "delete_groups", version, groups_names=[*names, "none"])
-    world.ask("after the deletion", "list_groups", 5)
-    described(world, "deleted, described", "empty")
-
-
-@scenario(config=AT_ONCE)
-def protocols_of_empty_groups(world: World) -> None:
-    _start(world)
-    member = member_of(world, "g")
-    leave = {"group_id": "g", "members": [{"member_id": member, "group_instance_id": None}]}
-    world.ask("the classic one leaves", "leave_group", 3, **leave)
-    world.ask("an offset", "offset_commit", 7, **commit("g"))
-    one = Consumer(world, "one")
-    one.join("joins")
-    described(world, "it is a consumer group")
-    world.ask("in the list", "list_groups", 5)
-    topics = [{"name": "t", "partition_indexes": [0]}]
-    row = {"group_id": "g", "topics": topics, "member_id": "one", "member_epoch": one.epoch}
-    world.ask("the offset stays", "offset_fetch", 9, groups=[row])
-    beat = {"group_id": "g", "generation_id": 1, "member_id": member}
-    world.ask("a classic heartbeat", "heartbeat", 4, **beat)
-    world.ask("a classic sync", "sync_group", 5, **sync("g", member))
-    world.ask("a classic leave", "leave_group", 4, **leave)
-    other = [{"name": "x", "metadata": b""}]
-    world.ask("another type", "join_group", 5, **join("g", protocol_type="connect"))
-    mine = {"generation_id": one.epoch, "group_id": "g", "member_id": "one"}
-    world.ask("its classic heartbeat", "heartbeat", 4, **mine)
-    named = {"group_id": "g", "members": [{"member_id": "one", "group_instance_id": None}]}
-    world.ask("its classic leave", "leave_group", 4, **named)
-    one.join("joins again")
-    one.beat("leaves", epoch=-1)
-    first = world.ask("a classic one joins", "join_group", 5, **join("g"))
-    second = join("g", first["member_id"])
-    world.ask("a classic one has joined", "join_group", 5, **second)
-    world.ask("described as classic", "describe_groups", 5, groups=["g"])
-    described(world, "no longer a consumer group")
-    world.ask("in the list again", "list_groups", 5)
-    world.ask("the offset is there", "offset_fetch", 9, groups=[{"group_id": "g", "topics": None}])
-    offsets = commit("simple")
-    world.ask("a group of offsets", "offset_commit", 7, **offsets)
-    Consumer(world, "one", group="simple").join("joins a group of offsets")
-    described(world, "a group of offsets", "simple")
-    connect = join("connect", protocol_type="connect", protocols=other)
-    joined = world.ask("a group of connect", "join_group", 3, **connect)
-    assert joined["error_code"] == 0
-    Consumer(world, "one", group="connect").join("joins a group of connect")
-
-
-@scenario(config=AT_ONCE)
-def members_of_both_protocols(world: World) -> None:
-    _start(world)
-    exchange = world.exchange(1, "conformance")
-    member = exchange.ask("join_group", 3, **join("classic"))["member_id"]
-    numbers = b"".join(number.to_bytes(4, "big") for number in range(4))
-    all_of_t = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\4" + numbers + b"\xff\xff\xff\xff"
-    assigned = [{"member_id": member, "assignment": all_of_t}]
-    exchange.ask("sync_group", 3, **sync("classic", member, assignments=assigned))
-    Consumer(world, "one", group="classic").join("joins classic members")
-    Consumer(world, "one", group="consumer").join("joins alone")
-    world.ask("joins consumers", "join_group", 3, **join("consumer"))
-
-
-@scenario(config={"group.coordinator.rebalance.protocols": "classic"})
-def classic_protocol_only(world: World) -> None:
-    _start(world)
-    for version in (0, 1):
-        one = Consumer(world, "one", version=version)
-        one.join("joins")
-        one.beat("beats", epoch=1)
-        world.ask("described", _DESCRIBE, version, group_ids=["g", "h"])

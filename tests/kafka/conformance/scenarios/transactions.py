@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tests.kafka.conformance.batches import batch
-from tests.kafka.conformance.scenarios.commits import commit
 from tests.kafka.conformance.scenarios.fetch import WAIT_MS
-from tests.kafka.conformance.scenarios.groups import member_of
 from tests.kafka.conformance.scenarios.requests import (
     delete_records,
     fetch,
@@ -22,7 +20,7 @@ _Value = bytes | tuple[bytes | None, bytes | None]
 _TIMEOUT_MS = 60_000
 _CONCURRENT = 51
 _NONE = {"producer_id": -1, "producer_epoch": -1}
-_READ_COMMITTED: dict[str, Any] = {"isolation_level": 1}
+READ_COMMITTED: dict[str, Any] = {"isolation_level": 1}
 
 
 def init(name: str | None, timeout_ms: int = _TIMEOUT_MS, **fields: Any) -> dict[str, Any]:
@@ -39,8 +37,8 @@ class Producer:
         self.sequences: dict[tuple[str, int], int] = {}
         # The end of a transaction has the time of day; with other times Kafka cuts the log there.
         self.now_ms = world.now_ms()
-        world.setup(_is_fine, "find_coordinator", 2, at=at, key=name, key_type=1)
-        started = world.setup(_is_fine, "init_producer_id", 4, at=at, **init(name, timeout_ms))
+        world.setup(is_fine, "find_coordinator", 2, at=at, key=name, key_type=1)
+        started = world.setup(is_fine, "init_producer_id", 4, at=at, **init(name, timeout_ms))
         self.id, self.epoch = started["producer_id"], started["producer_epoch"]
 
     @property
@@ -101,8 +99,8 @@ class Producer:
 
     def end(self, committed: bool) -> None:
         """End it, and wait until that stands in the log."""
-        self.world.setup(_is_fine, "end_txn", 3, at=self.at, **self.ending(committed))
-        self.world.setup(_is_fine, "end_txn", 3, at=self.at, **self.ending(committed))
+        self.world.setup(is_fine, "end_txn", 3, at=self.at, **self.ending(committed))
+        self.world.setup(is_fine, "end_txn", 3, at=self.at, **self.ending(committed))
         self.await_state("CompleteCommit" if committed else "CompleteAbort")
 
     def await_state(self, *states: str) -> None:
@@ -115,7 +113,7 @@ class Producer:
         )
 
 
-def _is_fine(answer: Any) -> bool:
+def is_fine(answer: Any) -> bool:
     return bool(answer["error_code"] == 0)
 
 
@@ -248,7 +246,7 @@ def ends_of_a_transaction(world: World) -> None:
         step = f"begun anew, {version}"
         world.eventually(step, _added, "add_partitions_to_txn", 3, **adding)
     world.ask("all of it", "fetch", 12, **fetch(world, "t", {0: 0}))
-    world.ask("what is committed", "fetch", 12, **fetch(world, "t", {0: 0}, **_READ_COMMITTED))
+    world.ask("what is committed", "fetch", 12, **fetch(world, "t", {0: 0}, **READ_COMMITTED))
 
 
 @scenario()
@@ -289,7 +287,7 @@ def transactional_records(world: World) -> None:
         send("not of the transaction", plain)
         send("of nobody", batch(b"d", timestamp_ms=producer.now_ms))
         send("with an unknown id, going on", producer.records(b"d", sequence=3), 0, "none")
-        world.setup(_is_fine, "end_txn", 3, **producer.ending(True))
+        world.setup(is_fine, "end_txn", 3, **producer.ending(True))
         producer.await_state("CompleteCommit")
         send("after its end", producer.records(b"e", sequence=4))
         send("again after its end", producer.records(b"c", sequence=2))
@@ -297,9 +295,9 @@ def transactional_records(world: World) -> None:
         producer.add("t", 0)
         send("in the next", producer.records(b"e", sequence=4))
         producer.await_state("Ongoing")
-        world.setup(_is_fine, "end_txn", 3, **producer.ending(False))
+        world.setup(is_fine, "end_txn", 3, **producer.ending(False))
         producer.await_state("CompleteAbort")
-    world.ask("what is committed", "fetch", 12, **fetch(world, "t", {0: 0}, **_READ_COMMITTED))
+    world.ask("what is committed", "fetch", 12, **fetch(world, "t", {0: 0}, **READ_COMMITTED))
     world.ask("all of it", "fetch", 12, **fetch(world, "t", {0: 0}))
 
 
@@ -310,10 +308,10 @@ def isolation_levels(world: World) -> None:
 
     def look(when: str, *offsets: int) -> None:
         for offset in offsets or (0,):
-            for how, fields in (("all", {}), ("committed", _READ_COMMITTED)):
+            for how, fields in (("all", {}), ("committed", READ_COMMITTED)):
                 asked = fetch(world, "t", {0: offset}, **fields)
                 world.ask(f"{when}: {how} from {offset}", "fetch", 12, **asked)
-        for how, fields in (("all", {}), ("committed", _READ_COMMITTED)):
+        for how, fields in (("all", {}), ("committed", READ_COMMITTED)):
             for what, timestamp in (("end", -1), ("start", -2), ("by time", 1_000)):
                 asked = list_offsets("t", timestamp, **fields)
                 world.ask(f"{when}: {how}, {what}", "list_offsets", 7, **asked)
@@ -327,7 +325,7 @@ def isolation_levels(world: World) -> None:
     look("empty")
     one.write("t", b"1a", b"1b")
     look("one has begun")
-    for how, fields in (("all", {}), ("committed", _READ_COMMITTED)):
+    for how, fields in (("all", {}), ("committed", READ_COMMITTED)):
         world.ask(f"the latest of {how}", "list_offsets", 7, **list_offsets("t", -3, **fields))
     plain = batch(b"plain", timestamp_ms=one.now_ms)
     world.setup(lambda _: True, "produce", 9, **produce("t", plain))
@@ -345,18 +343,18 @@ def isolation_levels(world: World) -> None:
     one.end(False)
     look("all are over", *range(12))
     for version in versions("fetch"):
-        for how, fields in (("all", {}), ("committed", _READ_COMMITTED)):
+        for how, fields in (("all", {}), ("committed", READ_COMMITTED)):
             asked = fetch(world, "t", {0: 0}, **fields)
             world.ask(f"{how} in this version", "fetch", version, **asked)
     for version in versions("list_offsets", 2):
-        asked = list_offsets("t", -1, **_READ_COMMITTED)
+        asked = list_offsets("t", -1, **READ_COMMITTED)
         world.ask("end in this version", "list_offsets", version, **asked)
     one.write("t", b"1e")
-    late = fetch(world, "t", {0: 11}, max_wait_ms=WAIT_MS, **_READ_COMMITTED)
+    late = fetch(world, "t", {0: 11}, max_wait_ms=WAIT_MS, **READ_COMMITTED)
     world.ask("what is open", "fetch", 12, timed_ms=WAIT_MS, **late)
-    above = fetch(world, "t", {0: 12}, max_wait_ms=WAIT_MS, **_READ_COMMITTED)
+    above = fetch(world, "t", {0: 12}, max_wait_ms=WAIT_MS, **READ_COMMITTED)
     world.ask("above the last stable offset", "fetch", 12, timed_ms=WAIT_MS, **above)
-    waiting = fetch(world, "t", {0: 11}, max_wait_ms=20_000, **_READ_COMMITTED)
+    waiting = fetch(world, "t", {0: 11}, max_wait_ms=20_000, **READ_COMMITTED)
     world.send("fetch", 12, client="waiting", **waiting)
     world.waits("it waits for the end", client="waiting")
     one.end(True)
@@ -415,10 +413,10 @@ def transactions_that_take_too_long(world: World) -> None:
     world.topic("t")
     producer = Producer(world, "x", 400)
     producer.write("t", b"a")
-    world.ask("it goes on", "fetch", 12, **fetch(world, "t", {0: 0}, **_READ_COMMITTED))
+    world.ask("it goes on", "fetch", 12, **fetch(world, "t", {0: 0}, **READ_COMMITTED))
     world.advance(1_000)
     producer.await_state("CompleteAbort")
-    world.ask("it was aborted", "fetch", 12, **fetch(world, "t", {0: 0}, **_READ_COMMITTED))
+    world.ask("it was aborted", "fetch", 12, **fetch(world, "t", {0: 0}, **READ_COMMITTED))
     world.ask("how it is", "describe_transactions", 0, transactional_ids=["x"])
     for version in versions("end_txn"):
         world.ask("committed too late", "end_txn", version, **producer.ending(True))
@@ -433,227 +431,9 @@ def transactions_that_take_too_long(world: World) -> None:
     world.ask("it starts anew", "init_producer_id", 4, **init("x"))
 
 
-def txn_commit(producer: Producer, group: str, offset: int = 5, **more: Any) -> dict[str, Any]:
-    fields = commit(group, offset, **{k: more.pop(k) for k in _OF_COMMIT if k in more})
-    return {
-        **producer.owner,
-        "group_id": group,
-        "topics": fields["topics"],
-        "generation_id": -1,
-        **more,
-    }
-
-
-_OF_COMMIT = ("metadata", "partitions", "topic")
-
-
-def _fetched(group: str, stable: bool, *partitions: int) -> dict[str, Any]:
-    topics = [{"name": "t", "partition_indexes": list(partitions)}] if partitions else None
-    return {"groups": [{"group_id": group, "topics": topics}], "require_stable": stable}
-
-
-@scenario()
-def transactional_offsets(world: World) -> None:
-    world.coordinator()
-    world.topic("t", partitions=2)
-    for version in versions("add_offsets_to_txn"):
-        producer = Producer(world, f"x{version}")
-        added = producer.owner | {"group_id": "g"}
-        for step, fields in {
-            "a group": added,
-            "the same": added,
-            "an empty group": added | {"group_id": ""},
-            "an older epoch": added | {"producer_epoch": -1},
-            "another producer": added | {"producer_id": producer.id + 1_000},
-            "an unknown id": added | {"transactional_id": "none"},
-            "an empty id": added | {"transactional_id": ""},
-        }.items():
-            world.ask(f"added: {step}", "add_offsets_to_txn", version, **fields)
-    for version in versions("txn_offset_commit"):
-        producer = Producer(world, f"y{version}")
-        group, members = f"g{version}", f"m{version}"
-        member = member_of(world, members)
-        world.ask("not added", "txn_offset_commit", version, **txn_commit(producer, group))
-        for one in (group, members, f"new{version}"):
-            asked = producer.owner | {"group_id": one}
-            world.setup(_is_fine, "add_offsets_to_txn", 3, **asked)
-        known: dict[str, Any] = {"generation_id": 1, "member_id": member}
-        for step, fields in {
-            # Later Kafka 3.9 takes it, and then the transaction never ends.
-            "a newer epoch": txn_commit(producer, group, producer_epoch=5),
-            "an older epoch at first": txn_commit(producer, group, producer_epoch=-1),
-            "one": txn_commit(producer, group),
-            "two": txn_commit(producer, group, 6, partitions=(0, 1)),
-            "an unknown partition": txn_commit(producer, group, partitions=(0, 9)),
-            "an unknown topic": txn_commit(producer, group, topic="u"),
-            "metadata too long": txn_commit(producer, group, metadata="x" * 5_000),
-            "nothing": txn_commit(producer, group) | {"topics": []},
-            "an older epoch": txn_commit(producer, group, producer_epoch=-1),
-            "another producer": txn_commit(producer, group, producer_id=producer.id + 1_000),
-            "an unknown id": txn_commit(producer, group, transactional_id="none"),
-            "a generation of no group": txn_commit(
-                producer, f"new{version}", generation_id=1, member_id="x"
-            ),
-            "a group with members": txn_commit(producer, members),
-            "a member": txn_commit(producer, members, **known),
-            "an old generation": txn_commit(producer, members, **known | {"generation_id": 0}),
-            "an unknown member": txn_commit(producer, members, **known | {"member_id": "x"}),
-        }.items():
-            world.ask(step, "txn_offset_commit", version, **fields)
-        for step, stable in (("stable", True), ("any", False)):
-            asked = _fetched(group, stable, 0, 1)
-            world.ask(f"{step}, before the end {version}", "offset_fetch", 8, **asked)
-            asked = _fetched(group, stable)
-            world.ask(f"all {step}, before the end {version}", "offset_fetch", 8, **asked)
-        world.setup(_is_fine, "end_txn", 3, **producer.ending(version % 2 == 0))
-        producer.await_state("CompleteCommit", "CompleteAbort")
-        for step, stable in (("stable", True), ("any", False)):
-            asked = _fetched(group, stable, 0, 1)
-            world.ask(f"{step}, after the end {version}", "offset_fetch", 8, **asked)
-        asked = _fetched(members, True, 0)
-        world.ask(f"of the members, after the end {version}", "offset_fetch", 8, **asked)
-        world.ask("after its end", "txn_offset_commit", version, **txn_commit(producer, group))
-
-
-@scenario()
-def offsets_of_several_transactions(world: World) -> None:
-    world.coordinator()
-    world.topic("t", partitions=4)
-    one, two = Producer(world, "one"), Producer(world, "two")
-
-    def pend(producer: Producer, offset: int, *partitions: int) -> None:
-        asked = producer.owner | {"group_id": "g"}
-        world.setup(_is_fine, "add_offsets_to_txn", 3, **asked)
-        world.setup(
-            lambda _: True,
-            "txn_offset_commit",
-            3,
-            **txn_commit(producer, "g", offset, partitions=partitions),
-        )
-
-    def outside(offset: int, *partitions: int) -> None:
-        world.setup(
-            lambda _: True, "offset_commit", 7, **commit("g", offset, partitions=partitions)
-        )
-
-    outside(1, 0)
-    pend(one, 5, 0, 1)
-    pend(two, 6, 1, 2)
-    outside(7, 0)
-    world.ask("before", "offset_fetch", 8, **_fetched("g", True, 0, 1, 2, 3))
-    world.ask("before, all", "offset_fetch", 8, **_fetched("g", True))
-    two.end(True)
-    world.ask("two is over", "offset_fetch", 8, **_fetched("g", False, 0, 1, 2, 3))
-    world.ask("two is over, stable", "offset_fetch", 8, **_fetched("g", True, 0, 1, 2, 3))
-    one.end(True)
-    world.ask("one is over", "offset_fetch", 8, **_fetched("g", True, 0, 1, 2, 3))
-    pend(one, 9, 3)
-    deleted = {"topics": [{"name": "t", "partitions": [{"partition_index": 3}]}]}
-    world.ask("what is pending is deleted", "offset_delete", 0, group_id="g", **deleted)
-    world.ask("after that", "offset_fetch", 8, **_fetched("g", True, 3))
-    world.ask("the group is deleted", "delete_groups", 2, groups_names=["g"])
-    one.end(True)
-    world.ask("what is left", "offset_fetch", 8, **_fetched("g", True, 0, 1, 2, 3))
-
-
-@scenario()
-def transactions_described(world: World) -> None:
-    world.coordinator()
-    world.topic("t", partitions=3)
-    # The first id of a Kafka is 0, which also stands for none; so nobody here has it.
-    world.setup(_is_fine, "init_producer_id", 4, **init(None))
-    names = ["empty", "ongoing", "committed", "aborted"]
-    empty, ongoing, committed, aborted = (Producer(world, name) for name in names)
-    ongoing.write("t", b"x", partition=1)
-    ongoing.add("t", 0)
-    world.setup(_is_fine, "add_offsets_to_txn", 3, **ongoing.owner, group_id="g")
-    committed.write("t", b"x")
-    committed.end(True)
-    aborted.write("t", b"x")
-    aborted.end(False)
-    for name in (*names, "none", ""):
-        world.ask(f"the {name}", "describe_transactions", 0, transactional_ids=[name])
-    world.ask("two", "describe_transactions", 0, transactional_ids=names[:2])
-    world.ask("none at all", "describe_transactions", 0, transactional_ids=[])
-    for version in versions("list_transactions"):
-        for step, states in {
-            "all": [],
-            "ongoing": ["Ongoing"],
-            "two states": ["Empty", "CompleteCommit"],
-            "in lower case": ["ongoing"],
-            "an unknown state": ["Sleeping"],
-            "one known, one not": ["Ongoing", "Sleeping"],
-            "fencing": ["PrepareEpochFence", "Dead"],
-        }.items():
-            world.ask(f"listed: {step}", "list_transactions", version, state_filters=states)
-        world.ask(
-            "listed: by producer",
-            "list_transactions",
-            version,
-            producer_id_filters=[ongoing.id, 123_456],
-        )
-    world.advance(10)
-    for step, ms in (("short ones too", 0), ("long ones", 600_000)):
-        world.ask(f"listed: {step}", "list_transactions", 1, duration_filter=ms)
-    world.ask(
-        "producers",
-        "describe_producers",
-        0,
-        topics=[
-            {"name": "t", "partition_indexes": [0, 1, 2, 9]},
-            {"name": "u", "partition_indexes": [0]},
-        ],
-    )
-    assert empty.epoch == 0
-
-
-@scenario()
-def markers_by_hand(world: World) -> None:
-    world.topic("t", partitions=2)
-
-    def markers(producer: Producer, committed: bool, *places: Sequence[Any], **other: Any) -> Any:
-        return {
-            "markers": [
-                {
-                    "producer_id": producer.id,
-                    "producer_epoch": producer.epoch,
-                    "transaction_result": committed,
-                    "topics": [
-                        {"name": topic, "partition_indexes": indices} for topic, *indices in places
-                    ],
-                    "coordinator_epoch": 0,
-                    **other,
-                }
-            ]
-        }
-
-    one, two = Producer(world, "one"), Producer(world, "two")
-    one.write("t", b"1")
-    two.write("t", b"2", partition=1)
-    for step, fields in {
-        "aborted": markers(one, False, ("t", 0)),
-        "again": markers(one, False, ("t", 0)),
-        "an unknown partition": markers(one, False, ("t", 0, 9)),
-        "an unknown topic": markers(one, False, ("u", 0)),
-        "a newer epoch": markers(two, True, ("t", 1), producer_epoch=3, coordinator_epoch=5),
-        "an older epoch": markers(two, True, ("t", 1), producer_epoch=2, coordinator_epoch=5),
-        "a coordinator that was fenced": markers(
-            two, True, ("t", 1), producer_epoch=3, coordinator_epoch=4
-        ),
-        "an unknown producer": markers(two, True, ("t", 1), producer_id=123_456),
-        "none": {"markers": []},
-    }.items():
-        world.ask(step, "write_txn_markers", 1, **fields)
-    for index in (0, 1):
-        asked = fetch(world, "t", {index: 0}, **_READ_COMMITTED)
-        world.ask(f"what is in {index}", "fetch", 12, **asked)
-    producers = [{"name": "t", "partition_indexes": [0, 1]}]
-    world.ask("producers", "describe_producers", 0, topics=producers)
-
-
 @scenario(brokers=3)
 def transactions_of_frozen_followers(world: World) -> None:
-    found = world.setup(_is_fine, "find_coordinator", 2, key="x", key_type=1)
+    found = world.setup(is_fine, "find_coordinator", 2, key="x", key_type=1)
     at = found["node_id"]
     others = [broker for broker in world.brokers() if broker != at]
     world.topic("t", assignment=[[at, *others]])
@@ -669,7 +449,7 @@ def transactions_of_frozen_followers(world: World) -> None:
     world.ask("another producer", "init_producer_id", 4, at=at, **init("x"))
     names = {"transactional_ids": ["x"]}
     world.ask("how it is", "describe_transactions", 0, at=at, **names)
-    asked = fetch(world, "t", {0: 0}, **_READ_COMMITTED)
+    asked = fetch(world, "t", {0: 0}, **READ_COMMITTED)
     world.ask("what is committed", "fetch", 12, at=at, **asked)
     data = produce("t", producer.records(b"b", sequence=1), transactional_id="x", timeout_ms=400)
     world.ask("it goes on writing", "produce", 9, at=at, **data)
