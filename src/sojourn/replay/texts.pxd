@@ -30,24 +30,15 @@ cdef class Texts:
         self, const int[::1] places, long long[::1] starts, unsigned char[::1] valid
     ) noexcept
 
-    @cython.locals(n="long long", size="long long")
+    @cython.locals(n="long long", size="long long", start="long long")
     cdef int _copy_out(
         self, const int[::1] places, long long[::1] starts, unsigned char[::1] data
     ) except -1
 
     cdef int _make_room(self, long long size) except -1
 
-    @cython.locals(used="long long", place="long long", size="long long")
+    @cython.locals(used="long long", place="long long", size="long long", start="long long")
     cdef int _pack(self, unsigned char[::1] packed) except -1
-
-
-cdef void _copy(
-    const unsigned char[::1] source,
-    long long start,
-    long long size,
-    unsigned char[::1] target,
-    long long at,
-) noexcept
 
 
 @cython.locals(length="long long", other_length="long long", order="int")

@@ -56,7 +56,11 @@ class Texts:
             self._make_room(size)
         self._starts[place] = self._used
         self._sizes[place] = size
-        _copy(data, start, size, self._data, self._used)
+        if cython.compiled:
+            if size > 0:
+                memcpy(cython.address(self._data[self._used]), cython.address(data[start]), size)
+        else:
+            self._data[self._used : self._used + size] = data[start:end]
         self._used += size
         self._live += size
 
@@ -101,7 +105,11 @@ class Texts:
         for n in range(len(places)):
             size = starts[n + 1] - starts[n]
             if size > 0:
-                _copy(self._data, self._starts[places[n]], size, data, starts[n])
+                start = self._starts[places[n]]
+                if cython.compiled:
+                    memcpy(cython.address(data[starts[n]]), cython.address(self._data[start]), size)
+                else:
+                    data[starts[n] : starts[n + 1]] = self._data[start : start + size]
 
     def _make_room(self, size: int) -> None:
         """Pack the arena anew if that helps much, else let it grow."""
@@ -117,18 +125,17 @@ class Texts:
         for place in range(self.places):
             size = self._sizes[place]
             if size >= 0:
-                _copy(self._data, self._starts[place], size, packed, used)
+                start = self._starts[place]
+                if cython.compiled:
+                    if size > 0:
+                        memcpy(
+                            cython.address(packed[used]), cython.address(self._data[start]), size
+                        )
+                else:
+                    packed[used : used + size] = self._data[start : start + size]
                 self._starts[place] = used
                 used += size
         self._used = used
-
-
-def _copy(source: Any, start: int, size: int, target: Any, at: int) -> None:
-    if cython.compiled:
-        if size > 0:
-            memcpy(cython.address(target[at]), cython.address(source[start]), size)
-    else:
-        target[at : at + size] = source[start : start + size]
 
 
 def precedes(data: Any, start: int, end: int, other_start: int, other_end: int) -> bool:
