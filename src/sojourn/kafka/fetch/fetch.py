@@ -132,7 +132,7 @@ class Fetch:
                 if fetch_partition.offset > upto:
                     return True  # case C
             else:
-                if log.start_offset > fetch_partition.start_offset >= 0:
+                if log.start_offset > fetch_partition.start_offset:
                     return True  # case E
                 follower = partition.followers.get(self.replica)
                 if follower is not None and follower.sent_high_watermark < log.high_watermark:
