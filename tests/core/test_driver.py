@@ -167,6 +167,18 @@ def test_an_executor_is_asked_once_for_each_task_that_is_ready(clock: HandDriven
         assert executor.count == asked
 
 
+def test_a_turn_whose_task_was_cancelled_serves_the_next_task(clock: HandDriven) -> None:
+    executor = Asked()
+    timer = Timer(clock, executor=executor)
+    cancelled = timer.call_later(0, nothing)
+    timer.run_ready()
+    assert cancelled.cancel()
+    timer.run_ready()
+    timer.call_later(0, nothing)
+    timer.run_ready()
+    assert executor.count == 1
+
+
 def test_closing_runs_what_an_executor_gave_back_and_waits_for_it(clock: HandDriven) -> None:
     with ThreadPoolExecutor(1) as threads:
         asked: list[Future[Any]] = []
