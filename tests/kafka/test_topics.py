@@ -166,6 +166,11 @@ def test_the_quota_on_partitions_throttles_and_lets_in_again() -> None:
         assert only(second).error_code is ErrorCode.throttling_quota_exceeded
         assert second.throttle_time == timedelta(milliseconds=9_000)
         assert "b" not in cluster.controller.topics
+        sixth = wire.ask(wire.create_topics("b", version=6))  # the first that is refused
+        assert only(sixth).error_code is ErrorCode.throttling_quota_exceeded
+        more = wire.ask(wire.create_partitions("a", 21))
+        assert only(more).error_code is ErrorCode.throttling_quota_exceeded
+        assert len(cluster.controller.topics["a"].partitions) == 20
         clock.advance(8_999)
         third = wire.ask(wire.create_topics("b"))
         assert only(third).error_code is ErrorCode.throttling_quota_exceeded
@@ -192,6 +197,52 @@ def test_the_quota_throttles_some_topics_and_lets_others_in() -> None:
 
 
 # Partitions and deletion.
+
+
+def test_a_topic_that_is_refused_has_no_partitions_in_the_answer(wire: WireClient) -> None:
+    result = only(wire.ask(wire.create_topics("new", config={"retention.ms": None})))
+    assert result.error_code is ErrorCode.invalid_config
+    assert (result.num_partitions, result.replication_factor) == (-1, -1)
+
+
+def test_a_millisecond_is_time_enough_to_create_and_none_is_not(
+    cluster: Cluster, wire: WireClient
+) -> None:
+    assert only(wire.ask(wire.create_topics("t", timeout_ms=1))).error_code is ErrorCode.none
+    late = only(wire.ask(wire.create_partitions("t", 2, timeout_ms=0)))
+    assert late.error_code is ErrorCode.request_timed_out
+    assert only(wire.ask(wire.create_partitions("t", 2, timeout_ms=1))).error_code is ErrorCode.none
+    assert len(cluster.controller.topics["t"].partitions) == 2
+
+
+def test_partitions_of_a_topic_are_added_once_in_a_request(
+    cluster: Cluster, wire: WireClient
+) -> None:
+    for name in ("t", "u"):
+        cluster.create_topic(name)
+    topics = [{"name": name, "count": 2, "assignments": None} for name in ("t", "t", "u")]
+    results = wire.ask("create_partitions", 3, topics=topics, timeout=1_000).results
+    assert [(one.name, one.error_code) for one in results] == [
+        ("t", ErrorCode.invalid_request),
+        ("u", ErrorCode.none),
+    ]
+
+
+def test_partitions_that_are_added_can_be_placed_by_hand(
+    cluster: Cluster, wire: WireClient
+) -> None:
+    topic = cluster.create_topic("t", replication_factor=2)
+    for brokers, code in [
+        ([[1, 3]], ErrorCode.invalid_replica_assignment),  # two are added
+        ([[1, 3], [1]], ErrorCode.invalid_replica_assignment),
+        ([[1, 3], [3, 2]], ErrorCode.none),
+    ]:
+        rows = [{"broker_ids": replicas} for replicas in brokers]
+        topics = [{"name": "t", "count": 3, "assignments": rows}]
+        assert (
+            only(wire.ask("create_partitions", 3, topics=topics, timeout=1_000)).error_code is code
+        )
+    assert [one.replicas for one in topic.partitions[1:]] == [(1, 3), (3, 2)]
 
 
 def test_partitions_can_only_become_more(cluster: Cluster, wire: WireClient) -> None:
