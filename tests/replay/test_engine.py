@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from sojourn.errors import BadTable, OutOfRange, SojournError, WrongType
 from sojourn.replay import Engine, resolve
 from sojourn.replay.journal import BadSnapshot
 from sojourn.replay.progress import Progress
-from sojourn.replay.schemas import REQUIREMENTS, SIGNALS, SUBMISSIONS
+from sojourn.replay.schemas import CANCELS, CANDIDATES, REQUIREMENTS, SIGNALS, SUBMISSIONS
 from sojourn.replay.waiting import Waiting
 
 Row = dict[str, Any]
@@ -412,6 +413,46 @@ def test_a_key_that_somebody_waits_for_is_not_forgotten() -> None:
 
 
 # The sides alone.
+
+
+def waiting_rows(count: int) -> tuple[pa.RecordBatch, ...]:
+    """Requirements, signals, operations, candidates and cancels, all of them ahead of time."""
+    numbers = range(1, count + 1)
+    tables: list[tuple[pa.Schema, list[tuple[Any, ...]]]] = [
+        (REQUIREMENTS, [(f"a{n}", n, 0, f"k{n % 50}", n, n, n + 99_999) for n in numbers]),
+        (SIGNALS, [(f"k{n % 50}", n - 2 * count, 50_000 + n) for n in numbers]),
+        (SUBMISSIONS, [(f"a{n}", n, n, n + 99_999, 2, 2, b"sixteen bytes of") for n in numbers]),
+        (CANDIDATES, [(f"a{n}", n, 0, f"k{n % 50}", 60_000 + n) for n in numbers]),
+        (CANCELS, [(f"b{n}", 90_000 + n) for n in numbers]),
+    ]
+    return tuple(
+        pa.RecordBatch.from_pylist(
+            [dict(zip(schema.names, row, strict=True)) for row in rows], schema
+        )
+        for schema, rows in tables
+    )
+
+
+def test_a_side_says_how_much_memory_it_takes() -> None:
+    needs, news, held, candidates, cancels = waiting_rows(500)
+    few = [batch.slice(0, 1) for batch in (needs, news, held, candidates, cancels)]
+
+    def filled(side: Progress | Waiting, *batches: pa.RecordBatch) -> tuple[int, int]:
+        tracemalloc.start()
+        side.apply(*batches, 0)  # type: ignore[call-arg]
+        taken = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        return taken, side.nbytes
+
+    for make, many, one in (
+        (Progress, (needs, news), few[:2]),
+        (Waiting, (held, candidates, cancels), few[2:]),
+    ):
+        filled(make(), *one)
+        taken_before, said_before = filled(make(), *one)
+        taken, said = filled(make(), *many)
+        ratio = (said - said_before) / (taken - taken_before)
+        assert 0.95 < ratio < 1.06, (make, ratio)
 
 
 def test_candidates_of_operations_that_do_not_wait_here_are_passed_over() -> None:
