@@ -200,7 +200,8 @@ def test_the_quota_throttles_some_topics_and_lets_others_in() -> None:
 
 
 def test_a_topic_that_is_refused_has_no_partitions_in_the_answer(wire: WireClient) -> None:
-    result = only(wire.ask(wire.create_topics("new", config={"retention.ms": None})))
+    config = {"leader.replication.throttled.replicas": None}
+    result = only(wire.ask(wire.create_topics("new", config=config)))
     assert result.error_code is ErrorCode.invalid_config
     assert (result.num_partitions, result.replication_factor) == (-1, -1)
 
