@@ -41,6 +41,7 @@ def test_exactly_as_many_bytes_as_asked_for_are_enough(cluster: Cluster, wire: W
     wire.ask(wire.produce("t", records=RECORDS))
     wire.send(wire.fetch("t", {0: 0}, min_bytes=SIZE))
     assert receive_sizes(wire) == {0: SIZE}
+    assert cluster.purgatories.fetch.metrics().completed == 0  # it did not wait
     wire.send(wire.fetch("t", {0: 0}, min_bytes=2 * SIZE))
     assert cluster.purgatories.fetch.watched == 1
     with direct(cluster) as other:
