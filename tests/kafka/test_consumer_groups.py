@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -176,6 +177,84 @@ def test_an_empty_group_can_change_its_kind_and_keeps_its_offsets() -> None:
     assert consumer_group(made).kind == "consumer"
     assert made.store.offsets("g")["t", 0].offset == 5
     assert set(made.store.groups) == set()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rebalance_timeout_ms": None},
+        {"owned": None},
+        {"owned": frozenset({(UUID(int=1), 0)})},
+        {"topics": None},
+        {"instance_id": " "},
+        {"rack_id": ""},
+        {"epoch": -3},
+        {"epoch": AWAY},
+    ],
+)
+def test_a_heartbeat_that_no_group_could_accept_is_refused(wrong: dict[str, Any]) -> None:
+    made = world()
+    one = ConsumerPerson(made, "one")
+    fields = {"epoch": 0, "owned": frozenset(), **one.joining, **wrong}
+    assert one.error(**fields) is ErrorCode.invalid_request
+    assert made.coordinator.groups == {}
+
+
+def test_a_group_has_a_name_and_its_members_an_assignor_that_exists() -> None:
+    made = world()
+    assert ConsumerPerson(made, "one", group=" ").error(epoch=1) is ErrorCode.invalid_request
+    assert ConsumerPerson(made, "").error(epoch=1) is ErrorCode.invalid_request
+    wrong = ConsumerPerson(made, "one").error(epoch=1, assignor="mine")
+    assert wrong is ErrorCode.unsupported_assignor
+    one = ConsumerPerson(made, "one")
+    one.join(client_id="c", client_host="/h", rack_id="r")
+    assert consumer_group(made).protocol == "uniform"
+    member = consumer_group(made).members["one"]
+    assert (member.client_id, member.client_host, member.rack_id) == ("c", "/h", "r")
+
+
+def test_a_member_that_missed_our_last_answer_may_be_an_epoch_behind() -> None:
+    made = world()
+    one, _ = pair(made)  # epoch 3, and 2 before that
+    owned = one.owned
+    assert one.error(epoch=2) is ErrorCode.fenced_member_epoch  # it has to say what it has
+    assert one.error(epoch=1, owned=owned) is ErrorCode.fenced_member_epoch
+    assert one.error(epoch=4, owned=owned) is ErrorCode.fenced_member_epoch
+    topic_id = next(iter(owned))[0]
+    more = owned | {(topic_id, 3)}
+    assert one.error(epoch=2, owned=more) is ErrorCode.fenced_member_epoch
+    assert one.beat(epoch=2, owned=owned).epoch == 3
+
+
+def test_a_full_consumer_group_takes_nobody_in() -> None:
+    made = world(max_size=1)
+    one, two = ConsumerPerson(made, "one"), ConsumerPerson(made, "two")
+    one.join()
+    joining = {"epoch": 0, "owned": frozenset(), **two.joining}
+    assert two.error(**joining) is ErrorCode.group_max_size_reached
+    assert one.beat().epoch == 2
+
+
+def test_tools_remove_members_by_their_id_or_their_instance() -> None:
+    made = world()
+    one = ConsumerPerson(made, "one")
+    two = ConsumerPerson(made, "two", instance_id="i")
+    for person in (one, two):
+        person.join()
+    removed = made.coordinator.leave(
+        "g", [("one", None), ("nobody", None), ("other", "i"), ("", "i"), ("", "j")]
+    )
+    assert removed == (
+        ErrorCode.none,
+        [
+            ErrorCode.none,
+            ErrorCode.unknown_member_id,
+            ErrorCode.fenced_instance_id,
+            ErrorCode.none,
+            ErrorCode.unknown_member_id,
+        ],
+    )
+    assert consumer_group(made).state is State.EMPTY
 
 
 def test_a_target_waits_for_its_interval() -> None:
