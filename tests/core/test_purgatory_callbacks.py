@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -118,4 +119,20 @@ def test_an_expiry_may_submit_an_operation_without_time_left(
     purgatory.try_complete_else_watch(first, ["a"])
     manual_clock.advance(10)
     assert second.endings == ["on_complete", "on_expiration"]
+    assert counts(purgatory) == (0, 0, 0)
+
+
+@pytest.mark.usefixtures("quiet_log")
+@pytest.mark.parametrize("wait_for", [{"keys": ["a"]}, {"requires": [("a", 1)]}])
+def test_an_operation_that_has_ended_is_not_submitted_again_and_keeps_its_error(
+    purgatory: Purgatory, wait_for: dict[str, Any]
+) -> None:
+    class Raises(Waits):
+        def on_complete(self) -> None:
+            raise ValueError("mine")
+
+    operation = Raises()
+    assert operation.force_complete()
+    assert purgatory.try_complete_else_watch(operation, **wait_for) is False
+    assert isinstance(operation.error, ValueError)
     assert counts(purgatory) == (0, 0, 0)
