@@ -23,6 +23,13 @@ ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "build" / "coverage"
 DATA = FOLDER / "data"
 PACKAGE = "src/sojourn/"
+# One sweeps over allocations, and tracing makes objects of its own; the other forks beside busy
+# threads, of which one may hold a lock of coverage's just then.
+LEFT_OUT = (
+    "tests/core/test_collections.py",
+    "tests/core/test_fork.py::"
+    "test_forking_while_other_threads_are_at_the_wheel_leaves_a_whole_wheel_in_the_child",
+)
 
 
 @dataclass
@@ -78,6 +85,7 @@ def main(tests: Sequence[str]) -> int:
     coverage = [sys.executable, "-m", "coverage"]
     environment = {**os.environ, "SOJOURN_PURE": "1"}
     pytest = [*coverage, "run", "--data-file", str(DATA), "-m", "pytest", "-q", "-n", "auto"]
+    pytest += [f"--deselect={test}" for test in LEFT_OUT]
     status = subprocess.run([*pytest, *tests], cwd=ROOT, env=environment).returncode
     subprocess.run([*coverage, "combine", "-q", "--data-file", str(DATA)], cwd=ROOT, check=True)
     report = FOLDER / "report.json"
