@@ -113,6 +113,7 @@ def test_a_transactional_batch_needs_a_transactional_id(cluster: Cluster) -> Non
         (batch(bytes(2_000)), ErrorCode.message_too_large, -1),
         (batch(b"no key"), ErrorCode.invalid_record, 2),
     ],
+    ids=["cut off", "corrupt", "too large", "no key"],
 )
 def test_a_batch_that_is_refused_has_the_start_of_the_log_where_it_was_looked_at(
     cluster: Cluster, records: bytes, code: ErrorCode, start: int
