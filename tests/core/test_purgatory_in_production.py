@@ -320,17 +320,20 @@ def test_a_condition_holds_at_the_deadline_if_it_says_so_or_would_complete(
     assert completes == [True]
 
 
+class Fickle(Flagged):
+    """Can be told to cancel itself when it is looked at."""
+
+    cancels = False
+
+    def try_complete(self) -> bool:
+        if self.cancels:
+            self.cancel()
+        return super().try_complete()
+
+
 def test_what_is_cancelled_as_its_deadline_is_looked_at_may_be_submitted_again(
     clock: ManualClock,
 ) -> None:
-    class Fickle(Flagged):
-        cancels = False
-
-        def try_complete(self) -> bool:
-            if self.cancels:
-                self.cancel()
-            return super().try_complete()
-
     with Purgatory(clock=clock, audit_every_ms=1_000) as purgatory:
         operation = Fickle(5)
         purgatory.try_complete_else_watch(operation, ["a"])
@@ -348,14 +351,6 @@ def test_what_is_cancelled_as_its_deadline_is_looked_at_may_be_submitted_again(
 def test_what_held_at_an_earlier_deadline_counts_for_nothing_when_it_is_submitted_again(
     clock: ManualClock,
 ) -> None:
-    class Fickle(Flagged):
-        cancels = False
-
-        def try_complete(self) -> bool:
-            if self.cancels:
-                self.cancel()
-            return super().try_complete()
-
     def held_at_a_deadline(purgatory: Purgatory) -> Fickle:
         operation = Fickle(5)
         purgatory.try_complete_else_watch(operation, ["a"])

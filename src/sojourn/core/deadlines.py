@@ -36,12 +36,8 @@ from sojourn.core.guard import GUARD
 if cython.compiled:
     from cython.cimports.cpython.array import clone
     from cython.cimports.cpython.array import resize as cut
-    from cython.cimports.cpython.bytearray import (
-        PyByteArray_AS_STRING as start_of,
-    )
-    from cython.cimports.cpython.bytearray import (
-        PyByteArray_Resize as resize,
-    )
+    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING as start_of
+    from cython.cimports.cpython.bytearray import PyByteArray_Resize as resize
     from cython.cimports.sojourn.core.prefetch import prefetch
 else:
     from sojourn.core.levels import EMPTY, Levels
