@@ -37,7 +37,8 @@ from sojourn.kafka import Cluster
 
 PATIENCE_S = 240
 TOPICS = ("operations", "signals", "cancels")
-CHUNKS, SPAN_MS, DELAY_MS = 8, 20_000, 200  # longer than a row of `arrivals` comes after its time
+CHUNKS, SPAN_MS = 8, 20_000
+DELAY_MS = 3_000  # longer than a chunk: a batch may read it from one partition and not the other
 
 
 @pytest.fixture
@@ -121,7 +122,7 @@ class Stream:
             *(word for topic in TOPICS for word in (f"--{topic}", topic)),
             *("--extras", "kind string, weight long", "--out-topic", "outcomes"),
             *("--checkpoint", str(folder / "checkpoint"), "--delay", f"{DELAY_MS}ms"),
-            # A batch may read a chunk from one topic and not yet from another, which is not late.
+            # A batch may also read a chunk from one topic only: the other topics are not late then.
             *("--idle", "event", "--follow", "slowest", "--shards", "3", "--trigger", "0 seconds"),
             *("--master", "local[2]", "--conf", f"spark.jars={','.join(jars)}"),
             *("--conf", f"spark.driver.defaultJavaOptions={jvm.quick_options()}"),
@@ -171,12 +172,20 @@ def sizes(cluster: Cluster) -> dict[str, dict[str, int]]:
     }
 
 
-def send(cluster: Cluster, chunk: dict[str, pa.Table]) -> None:
+def send(cluster: Cluster, chunk: dict[str, pa.Table], partition: int = -1) -> None:
+    """Send the rows of each table to its topic, to any of its partitions or to this one."""
     producer = confluent.Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
     for topic, table in chunk.items():
         for row in table.to_pylist():
-            producer.produce(topic, json.dumps(row).encode())
+            producer.produce(topic, json.dumps(row).encode(), partition=partition)
     assert producer.flush(30) == 0
+
+
+def half(chunk: dict[str, pa.Table], number: int) -> dict[str, pa.Table]:
+    """Every second row of each table, from row 0 or row 1 on."""
+    return {
+        topic: table.take(list(range(number, table.num_rows, 2))) for topic, table in chunk.items()
+    }
 
 
 def read(cluster: Cluster, count: int) -> list[dict[str, Any]]:
@@ -211,13 +220,19 @@ def test_topics_to_a_topic_exact_and_killed_on_the_way(
     stream = Stream(cluster, connector, tmp_path)
     chunks = arrivals(trace, CHUNKS, 190, seed())
     for number, chunk in enumerate(chunks):
+        sent_before = ends(cluster)
+        if number == CHUNKS // 4:
+            for partition in range(2):
+                send(cluster, half(chunk, partition), partition)
+                stream.until_read(cluster)
+            continue
         send(cluster, chunk)
         if number == CHUNKS // 2:
-            stream.until_sent(cluster, ends(cluster) + 1)
+            stream.until_sent(cluster, sent_before + 1)
             time.sleep(rng.uniform(0, 2))  # what is cut short is left to chance
             stream.driver.kill()
             stream.start()
-        elif number in (CHUNKS // 4, CHUNKS * 3 // 4):
+        elif number == CHUNKS * 3 // 4:
             stream.until_read(cluster)
     stream.until_sent(cluster, len(expected.outcomes) + len(expected.rejected))
     stream.until_read(cluster)  # so that whatever is sent beyond that is found out
