@@ -14,15 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sojourn import DelayedOperation, TimerTask, aio
-from sojourn.errors import (
-    AlreadyInitialised,
-    Closed,
-    NotInitialised,
-    WrongThread,
-    WrongType,
-)
+from sojourn.errors import AlreadyInitialised, Closed, NotInitialised, WrongThread, WrongType
 from tests.aio.quick_loop import run_quickly, step
-from tests.aio.waits import Flagged, counts, never
+from tests.aio.waits import counts, never
+from tests.core.flagged import Flagged
 
 if TYPE_CHECKING:
     from collections.abc import Callable

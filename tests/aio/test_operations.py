@@ -9,12 +9,10 @@ import threading
 import pytest
 
 from sojourn import DelayedOperation, aio
-from sojourn.errors import (
-    Cancelled,
-    Closed,
-)
+from sojourn.errors import Cancelled, Closed
 from tests.aio.quick_loop import run_quickly, step
-from tests.aio.waits import Flagged, counts
+from tests.aio.waits import counts
+from tests.core.flagged import Flagged
 
 WAIT_S = 30.0
 

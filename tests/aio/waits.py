@@ -1,10 +1,8 @@
-"""What the tests of waits use: conditions that never hold, or on a flag, and what still waits."""
+"""What the tests of waits use: a condition that never holds, and counts of what still waits."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-from sojourn import DelayedOperation
 
 if TYPE_CHECKING:
     from sojourn import aio
@@ -17,12 +15,3 @@ def counts(purgatory: aio.Purgatory) -> tuple[int, int, int]:
 
 def never() -> bool:
     return False
-
-
-class Flagged(DelayedOperation):
-    """Completes when it is tried with its flag up."""
-
-    flag = False
-
-    def try_complete(self) -> bool:
-        return self.flag and self.force_complete()

@@ -16,19 +16,13 @@ import pytest
 from sojourn import DelayedFuture, DelayedOperation, ManualClock, Purgatory, aio
 from sojourn.errors import AlreadyWaiting, NotInitialised, WrongType
 from tests import ids
+from tests.core.flagged import Flagged
 from tests.core.waits import counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 WAIT_S = 30.0
-
-
-class Flagged(DelayedOperation):
-    flag = False
-
-    def try_complete(self) -> bool:
-        return self.flag and self.force_complete()
 
 
 # The future of an operation.

@@ -10,32 +10,10 @@ import pytest
 from sojourn import DelayedOperation, ManualClock, Purgatory, Timer
 from sojourn.core.histogram import Histogram
 from sojourn.core.residents import PurgatoryMetrics
+from tests.core.fine_clock import FineClock, purgatory_that_waited
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sojourn.core.clock import Driver
-
-
-class FineClock:
-    """A clock that is set by hand to the nanosecond, and turns nothing by itself."""
-
-    def __init__(self) -> None:
-        self.ns = 0
-
-    def now_ns(self) -> int:
-        return self.ns
-
-    def drive(self, timer: Timer) -> Driver:
-        return _Idle()
-
-
-class _Idle:
-    def wake(self) -> None: ...
-
-    def wait_expired(self, seen: int, timeout_ms: int) -> None: ...
-
-    def close(self, finish: bool, wait: bool = True) -> None: ...
+    pass
 
 
 def _percentile(durations: list[float], percent: float) -> float:
@@ -197,18 +175,6 @@ def test_percentiles_of_random_durations_are_within_an_eighth_of_the_truth(seed:
     rng = random.Random(seed)
     spread = rng.choice((4.0, 8.0, 11.0))
     _check_percentiles([int(10 ** rng.uniform(0, spread)) for _ in range(500)])
-
-
-def purgatory_that_waited(durations_us: Iterable[int]) -> Purgatory:
-    """A purgatory whose operations have waited that long."""
-    clock = FineClock()
-    purgatory = Purgatory(timer=Timer(clock))
-    for duration_us in durations_us:
-        operation = DelayedOperation(10**15)
-        purgatory.try_complete_else_watch(operation, ["a"])
-        clock.ns += duration_us * 1000
-        assert operation.force_complete()
-    return purgatory
 
 
 def _check_percentiles(durations_us: list[int]) -> None:

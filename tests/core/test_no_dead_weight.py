@@ -12,16 +12,10 @@ import pytest
 
 import sojourn
 from sojourn import DelayedOperation, ManualClock, Purgatory, Timer
+from tests.core.flagged import Flagged
 
 WAIT_S = 30.0
 WAYS = ["completed", "signalled", "expired", "cancelled", "cancelled by key", "closed"]
-
-
-class Flagged(DelayedOperation):
-    flag = False
-
-    def try_complete(self) -> bool:
-        return self.flag and self.force_complete()
 
 
 class Key:
