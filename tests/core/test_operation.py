@@ -224,3 +224,49 @@ def test_a_try_under_way_when_the_operation_is_cancelled_does_not_complete_it(
     assert not operation.is_completed
     assert operation.endings == []
     assert purgatory.metrics().cancelled == 1
+
+
+# What it shows of itself.
+
+
+def test_an_operation_tells_its_state_and_its_error(
+    manual_clock: ManualClock, purgatory: Purgatory
+) -> None:
+    class Failing(DelayedOperation):
+        def on_complete(self) -> None:
+            raise ValueError("on purpose")
+
+    operation = Failing(5)
+    assert (operation.state, operation.error) == ("pending", None)
+    purgatory.try_complete_else_watch(operation, ["a"])
+    assert operation.cancel()
+    assert (operation.state, operation.is_cancelled) == ("cancelled", True)
+    purgatory.try_complete_else_watch(operation, ["a"])
+    assert (operation.state, operation.is_cancelled) == ("pending", False)
+    manual_clock.advance(5)
+    assert operation.state == "expired"
+    assert isinstance(operation.error, ValueError)
+    done = DelayedOperation(5)
+    done.force_complete()
+    assert (done.state, done.is_cancelled, done.error) == ("completed", False, None)
+
+
+def test_what_an_operation_tells_of_itself_is_documented_on_its_class() -> None:
+    for name, beginning in (
+        ("state", "Where the operation stands"),
+        ("error", "What a callback of the operation raised"),
+        ("is_cancelled", "Whether the operation was cancelled"),
+    ):
+        assert getattr(DelayedOperation, name).__doc__.startswith(beginning)
+
+
+def test_a_subclass_may_use_the_names_of_what_is_shown() -> None:
+    class Order(DelayedOperation):
+        def __init__(self) -> None:
+            super().__init__(5)
+            self.state = "paid"
+            self.error = 7
+
+    order = Order()
+    assert order.force_complete()
+    assert (order.state, order.error, order.is_completed) == ("paid", 7, True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from sojourn import DelayedOperation, ManualClock, Purgatory, SojournError, Timer
-from sojourn.errors import AlreadyWaiting, Closed
+from sojourn.errors import AlreadyWaiting, Closed, WrongType
+from tests.core.flagged import Flagged
 from tests.core.waits import WAIT_S, Waits, counts
 
 # Submitting.
@@ -322,3 +324,45 @@ def test_every_error_of_ours_is_a_sojourn_error_and_a_runtime_error(
 ) -> None:
     assert issubclass(error, SojournError)
     assert issubclass(error, RuntimeError)
+
+
+def test_one_can_see_who_waits_by_key_or_all(purgatory: Purgatory) -> None:
+    a, b, c = Flagged(), Flagged(), DelayedOperation(100)
+    purgatory.try_complete_else_watch(a, ["x", "y"])
+    purgatory.try_complete_else_watch(b, ["y"])
+    purgatory.try_complete_else_watch(c, requires=[("y", 5), (("t", 1), 2)])
+    assert purgatory.waiting("x") == [a]
+    assert purgatory.waiting("y") == [a, b, c]
+    assert purgatory.waiting(("t", 1)) == [c]
+    assert purgatory.waiting("none") == []
+    assert purgatory.waiting() == [a, b, c]
+    a.force_complete()
+    purgatory.signal("y", 5)
+    assert purgatory.waiting("y") == [b]
+    assert purgatory.waiting() == [b, c]
+
+
+def test_a_purgatorys_own_timer_has_levels_of_twenty_milliseconds_unless_told_otherwise(
+    manual_clock: ManualClock,
+) -> None:
+    [level] = Purgatory(clock=manual_clock).timer.snapshot().levels
+    assert (level.tick_ms, level.interval_ms) == (1, 20)
+
+
+def test_tick_size_and_executor_go_to_the_purgatorys_own_timer(manual_clock: ManualClock) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        purgatory = Purgatory(clock=manual_clock, tick_ms=10, wheel_size=5, executor=executor)
+        assert purgatory.timer.snapshot().levels[0].tick_ms == 10
+        assert purgatory.timer.snapshot().levels[0].interval_ms == 50
+        threads: Future[int] = Future()
+
+        class Where(DelayedOperation):
+            def on_expiration(self) -> None:
+                threads.set_result(threading.get_ident())
+
+        purgatory.try_complete_else_watch(Where(5), ["a"])
+        manual_clock.advance(10)
+        assert threads.result(WAIT_S) != threading.get_ident()
+        purgatory.close()
+        with pytest.raises(WrongType, match="to the timer"):
+            Purgatory(timer=purgatory.timer, tick_ms=5)

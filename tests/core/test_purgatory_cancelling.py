@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sojourn import ManualClock, Purgatory, Timer
+from sojourn import DelayedOperation, ManualClock, Purgatory, Timer, compiled
 from sojourn.errors import AlreadyWaiting
 from tests.core.waits import WAIT_S, Waits, counts
 
@@ -264,3 +265,57 @@ def test_a_future_that_is_settled_by_somebody_else_does_not_cancel_its_operation
     assert operation.state == "pending"
     operation.ready = True
     assert purgatory.check_and_complete("a") == 1
+
+
+@pytest.mark.skipif(compiled, reason="compiled, there is no line between two steps to stop at")
+def test_a_stale_expiry_never_ends_an_operation_that_was_submitted_again(
+    manual_clock: ManualClock,
+) -> None:
+    for point in range(10_000):
+        purgatory = Purgatory(clock=manual_clock)
+        operation = _Held(10)
+        purgatory.try_complete_else_watch(operation, ["a"])
+        manual_clock.advance(10)  # taken off the timer, and held up just before it expires
+        assert operation.held == 1
+        operation.cancel()
+        expiry = threading.Thread(target=DelayedOperation.run, args=(operation,))
+        with _AtLine(point, expiry):
+            purgatory.try_complete_else_watch(operation, ["a"])
+        started = expiry.ident is not None
+        if started:
+            expiry.join(WAIT_S)
+        assert operation.state == "pending", f"expired at line event {point}"
+        purgatory.close()
+        if not started:  # past the last line
+            assert point > 50
+            return
+
+
+class _Held(DelayedOperation):
+    held = 0
+
+    def run(self) -> None:
+        self.held += 1
+
+
+class _AtLine:
+    """Starts a thread at the n-th line of ours that this one comes to, and lets it run a little."""
+
+    def __init__(self, number: int, thread: threading.Thread) -> None:
+        self.left = number
+        self.thread = thread
+
+    def __enter__(self) -> None:
+        self.before = sys.gettrace()
+        sys.settrace(self.trace)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self.before)
+
+    def trace(self, frame: Any, event: str, arg: object) -> Any:
+        if event == "line" and "sojourn" in frame.f_code.co_filename:
+            if self.left == 0:
+                self.thread.start()
+                self.thread.join(0.002)
+            self.left -= 1
+        return self.trace

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sojourn import ManualClock, Purgatory, Timer
+from sojourn import DelayedOperation, ManualClock, Purgatory, Timer
 from sojourn.errors import Closed
 from tests.core.waits import WAIT_S, Waits, counts
 
@@ -209,3 +209,44 @@ def test_close_waits_for_the_callback_that_is_running() -> None:
     closing.join(WAIT_S)
     assert not closing.is_alive()
     assert operation.endings == ["on_complete", "on_expiration"]
+
+
+# Dropping.
+
+
+@pytest.mark.parametrize("how", ["keys", "requires"])
+def test_a_purgatory_dropped_while_something_waits_is_collected(
+    how: str, manual_clock: ManualClock
+) -> None:
+    purgatory = Purgatory(clock=manual_clock)
+    operation = DelayedOperation(1_000)
+    what: dict[str, Any] = {"keys": ["a"]} if how == "keys" else {"requires": [("a", 1)]}
+    future = purgatory.submit(operation, **what)
+    gone = weakref.ref(purgatory)
+    timer = weakref.ref(purgatory.timer)
+    del purgatory
+    gc.collect()
+    assert gone() is None
+    gc.collect()
+    assert timer() is None
+    assert future.cancelled()
+    assert operation.is_cancelled
+    manual_clock.advance(2_000)
+    assert operation.is_cancelled
+    with Purgatory(clock=manual_clock) as another:
+        another.try_complete_else_watch(operation, ["a"])
+        manual_clock.advance(1_000)
+    assert operation.is_expired
+
+
+def test_a_purgatory_on_the_system_clock_lives_until_what_waits_there_has_ended() -> None:
+    purgatory = Purgatory()
+    gone = weakref.ref(purgatory)
+    operation = DelayedOperation(60_000)
+    purgatory.try_complete_else_watch(operation, ["a"])
+    del purgatory
+    gc.collect()
+    assert gone() is not None
+    assert operation.force_complete()
+    gc.collect()
+    assert gone() is None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
-from sojourn import Purgatory
+from sojourn import DelayedOperation, ManualClock, Purgatory
 from tests import ids
 from tests.core.waits import Waits, counts
 
@@ -149,3 +150,42 @@ def test_a_key_that_fails_to_compare_leaves_nothing_behind(purgatory: Purgatory)
     first.ready = True
     assert purgatory.check_and_complete(key) == 1
     assert counts(purgatory) == (0, 0, 0)
+
+
+class LoudKey:
+    """A key whose finaliser calls back."""
+
+    def __init__(self, then: Any) -> None:
+        self.then = then
+
+    def __del__(self) -> None:
+        self.then()
+
+
+@pytest.mark.parametrize("how", ["keys", "requires"])
+def test_a_keys_finaliser_may_use_the_purgatory(
+    purgatory: Purgatory, how: str, manual_clock: ManualClock
+) -> None:
+    other = DelayedOperation(1_000)
+    purgatory.try_complete_else_watch(other, ["other"])
+    calls: list[int] = []
+
+    def then() -> None:
+        calls.append(purgatory.check_and_complete("other"))
+        purgatory.try_complete_else_watch(DelayedOperation(5), ["other"])
+
+    for end in ("force_complete", "cancel", "expire"):
+        operation = DelayedOperation(5)
+        key = LoudKey(then)
+        if how == "keys":
+            purgatory.try_complete_else_watch(operation, [key])
+        else:
+            purgatory.try_complete_else_watch(operation, requires=[(key, 1)])
+        del key
+        if end == "expire":
+            manual_clock.advance(5)
+        else:
+            getattr(operation, end)()
+    assert calls == [0, 0, 0]
+    manual_clock.advance(5)
+    assert (purgatory.watched, purgatory.delayed) == (1, 1)
