@@ -1,4 +1,4 @@
-"""Fetch: how much is returned of which partition. When it waits is in test_delayed.py."""
+"""Fetch: how much is returned of which partition. When it waits is in delayed/test_fetch.py."""
 
 from __future__ import annotations
 
@@ -23,12 +23,6 @@ def cluster() -> Iterator[Cluster]:
     with Cluster(clock=ManualClock()) as cluster:
         cluster.create_topic("t", partitions=2)
         yield cluster
-
-
-@pytest.fixture
-def wire(cluster: Cluster) -> Iterator[WireClient]:
-    with direct(cluster) as wire:
-        yield wire
 
 
 def receive_sizes(wire: WireClient) -> dict[int, int]:

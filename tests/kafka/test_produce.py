@@ -1,4 +1,4 @@
-"""Produce: each answer that a client can get at once. What waits is in test_delayed.py."""
+"""Produce: each answer that a client can get at once. What waits is in delayed/test_produce.py."""
 
 from __future__ import annotations
 

@@ -27,12 +27,6 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture
-def wire(cluster: Cluster) -> Iterator[WireClient]:
-    with direct(cluster) as wire:
-        yield wire
-
-
 # Creating.
 
 
