@@ -1,0 +1,1 @@
+"""Transactions without sockets, on a clock that is moved by hand."""
