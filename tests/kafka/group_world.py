@@ -121,6 +121,13 @@ class World:
             member.sync({other.member_id: other.name.encode() for other in members})
         assert self.waiting == (0, len(members))
 
+    def join_both(self, first: Person, second: Person) -> None:
+        """Bring both into one generation that has not synced; the first leads."""
+        first.join()
+        first.sync({})
+        second.join()
+        first.join()
+
 
 class Person:
     """A consumer, seen from the protocol."""

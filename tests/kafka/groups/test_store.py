@@ -17,11 +17,6 @@ CONSUMER_OF_T = b"\0\1" + b"\0\0\0\1" + b"\0\1t" + b"\xff\xff\xff\xff"
 KEEP_MS = 600_000
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 # Offsets.
 
 

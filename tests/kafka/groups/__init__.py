@@ -1,0 +1,1 @@
+"""Groups without sockets: each wait of a member ends for its reason."""
