@@ -20,7 +20,7 @@ from sojourn import ManualClock
 from sojourn.kafka import Cluster, wire
 from tests.kafka.batches import batch
 from tests.kafka.wire_client import WireClient, connect, only
-from tests.until import until
+from tests.until import PATIENCE_S, until
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
 
@@ -196,7 +196,7 @@ def test_a_request_that_waits_holds_up_those_behind_it(
     with connect(cluster) as eager:
         eager.send(eager.fetch("t", {0: 0}, max_wait_ms=1_000))
         eager.send(eager.produce("t"))
-        until(lambda: cluster.purgatories.fetch.watched == 1)
+        cluster.wait_until(lambda: cluster.purgatories.fetch.watched == 1, PATIENCE_S)
         assert cluster.partition("t", 0).end_offset == 0
         cluster.clock.advance(1_000)
         assert only(eager.receive()).records == b""

@@ -20,6 +20,7 @@ from sojourn.cli.kafka import topic
 from sojourn.cli.kafka_display import StatusLines, groups, picture, rows
 from sojourn.kafka import Cluster
 from tests.kafka.wire_client import WireClient
+from tests.until import PATIENCE_S
 
 JOIN = {
     "group_id": "g",
@@ -65,7 +66,7 @@ def test_ids_count_from_where_they_are_told_to() -> None:
             brokers = client.ask("metadata", 1, topics=[]).brokers
         assert [broker.node_id for broker in brokers] == [0, 1]
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE_S)
 
 
 def test_clients_are_served_until_ctrl_c() -> None:
@@ -76,7 +77,7 @@ def test_clients_are_served_until_ctrl_c() -> None:
             answer = client.ask("join_group", 0, **{**JOIN, "session_timeout": 100_000})
             assert answer.generation_id == 1
             process.send_signal(signal.SIGINT)
-            told, complaints = process.communicate(timeout=20)
+            told, complaints = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 130
         assert complaints == "interrupted\n"
         assert "rebalance 1 waiting" in told.splitlines()[-1]

@@ -18,7 +18,7 @@ from tests.kafka.conformance.exchange import Exchange
 from tests.kafka.conformance.scenarios.commits import commit
 from tests.kafka.conformance.scenarios.groups import join, sync
 from tests.kafka.wire_client import connect, only
-from tests.until import until
+from tests.until import PATIENCE_S, until
 
 # A day of Kafka's defaults in ten minutes: each second of a moved clock costs a little real time.
 CONFIG = {
@@ -112,9 +112,9 @@ def test_producers_remember_numbers_and_not_batches(cluster: Cluster) -> None:
 def test_a_fetch_leaves_the_purgatory_with_its_client(cluster: Cluster) -> None:
     wire = connect(cluster)
     wire.send(wire.fetch("t", {0: 0}, max_wait_ms=3_600_000))
-    until(lambda: cluster.purgatories.fetch.watched == 1)
+    cluster.wait_until(lambda: cluster.purgatories.fetch.watched == 1, PATIENCE_S)
     wire.sock.close()
-    until(lambda: cluster.purgatories.fetch.watched == 0)
+    cluster.wait_until(lambda: cluster.purgatories.fetch.watched == 0, PATIENCE_S)
     assert cluster.purgatories.fetch.delayed == 0
 
 

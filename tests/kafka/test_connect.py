@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kafka]")
 
 from sojourn.kafka import Cluster
+from tests.until import PATIENCE_S
 
 
 def test_librdkafka_sees_brokers_and_topics() -> None:
@@ -16,7 +17,7 @@ def test_librdkafka_sees_brokers_and_topics() -> None:
     with Cluster(brokers=3) as cluster:
         cluster.create_topic("t", partitions=6, replication_factor=3)
         client = admin.AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
-        seen = client.list_topics(timeout=10)
+        seen = client.list_topics(timeout=PATIENCE_S)
         assert sorted(seen.brokers) == [1, 2, 3]
         assert sorted(seen.topics["t"].partitions) == [0, 1, 2, 3, 4, 5]
         del client

@@ -33,7 +33,9 @@ class Caller:
     def __init__(self, url: str) -> None:
         split = urlsplit(url)
         assert split.hostname is not None
-        self._connection = http.client.HTTPConnection(split.hostname, split.port or 80, timeout=20)
+        self._connection = http.client.HTTPConnection(
+            split.hostname, split.port or 80, timeout=PATIENCE_S
+        )
 
     def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
@@ -283,7 +285,7 @@ def test_another_name_of_the_machine_has_to_be_told(cluster: Cluster) -> None:
 
 
 def raw(control: Control, data: bytes) -> bytes:
-    with socket.create_connection((control.host, control.port), timeout=20) as sock:
+    with socket.create_connection((control.host, control.port), timeout=PATIENCE_S) as sock:
         sock.sendall(data)
         sock.shutdown(socket.SHUT_WR)
         answer = b""
@@ -387,7 +389,7 @@ def test_the_command_serves_it_on_a_clock_that_is_moved() -> None:
         assert call.ok("POST", "/clock/advance", {"ms": 60_000})["now_ms"] == 60_000
         call.close()
         process.send_signal(signal.SIGINT)
-        _, complaints = process.communicate(timeout=20)
+        _, complaints = process.communicate(timeout=PATIENCE_S)
         assert complaints == "interrupted\n"
 
 

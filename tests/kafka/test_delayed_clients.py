@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from sojourn import ManualClock
 from sojourn.kafka import Cluster
 from tests.kafka.client_libraries import quiet
-from tests.until import PATIENCE_S, until
+from tests.until import PATIENCE_S
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def produced(cluster: Cluster, wait_until: Callable[[], object], then: Callable[
         )
     )
     producer.produce("t", b"x", on_delivery=lambda error, _: reports.append(error))
-    until(wait_until)
+    cluster.wait_until(wait_until, PATIENCE_S)
     then()
     producer.flush(PATIENCE_S)
     return reports[0] if reports[0] is None else reports[0].code()
@@ -109,10 +109,10 @@ def write(cluster: Cluster, size: int) -> None:
 def test_a_consumer_waits_for_bytes(cluster: Cluster, consumer: Consumer) -> None:
     fetch = cluster.purgatories.fetch
     assert consumer.poll(0.001) is None
-    until(lambda: fetch.watched == 3)  # with the two followers
+    cluster.wait_until(lambda: fetch.watched == 3, PATIENCE_S)  # with the two followers
     write(cluster, 100)
     assert consumer.poll(0.02) is None
-    assert fetch.watched == 3
+    cluster.wait_until(lambda: fetch.watched == 3, PATIENCE_S)
     write(cluster, 999_900)
     message = consumer.poll(PATIENCE_S)
     assert message is not None
@@ -124,7 +124,7 @@ def test_a_consumer_gets_what_there_is_when_its_time_is_up(
 ) -> None:
     write(cluster, 100)
     assert consumer.poll(0.001) is None
-    until(lambda: cluster.purgatories.fetch.watched == 3)
+    cluster.wait_until(lambda: cluster.purgatories.fetch.watched == 3, PATIENCE_S)
     cluster.clock.advance(3_000)
     message = consumer.poll(PATIENCE_S)
     assert message is not None
@@ -149,7 +149,7 @@ def test_an_admin_waits_for_records_to_be_deleted(cluster: Cluster, admin: Admin
     behind = followers(cluster)[0]
     cluster.pause_follower(behind, "t", 0)
     (future,) = admin.delete_records([TopicPartition("t", 0, 1)]).values()
-    until(lambda: cluster.purgatories.delete_records.watched == 1)
+    cluster.wait_until(lambda: cluster.purgatories.delete_records.watched == 1, PATIENCE_S)
     cluster.resume(behind, "t", 0)
     assert outcome(future).low_watermark == 1
 
@@ -160,7 +160,7 @@ def test_an_admin_hears_that_records_were_not_deleted_in_time(
     write(cluster, 1)
     cluster.pause_follower(followers(cluster)[0], "t", 0)
     (future,) = admin.delete_records([TopicPartition("t", 0, 1)], operation_timeout=5).values()
-    until(lambda: cluster.purgatories.delete_records.watched == 1)
+    cluster.wait_until(lambda: cluster.purgatories.delete_records.watched == 1, PATIENCE_S)
     cluster.clock.advance(5_000)
     assert outcome(future) == KafkaError.REQUEST_TIMED_OUT
 
@@ -168,7 +168,7 @@ def test_an_admin_hears_that_records_were_not_deleted_in_time(
 def test_an_admin_waits_for_new_topics_leaders(cluster: Cluster, admin: AdminClient) -> None:
     cluster.pause_elections()
     (future,) = admin.create_topics([NewTopic("new", 3, 2)], operation_timeout=5).values()
-    until(lambda: cluster.purgatories.topic.watched == 1)
+    cluster.wait_until(lambda: cluster.purgatories.topic.watched == 1, PATIENCE_S)
     cluster.resume_elections()
     assert outcome(future) is None
     assert [cluster.leader("new", index) > 0 for index in range(3)] == [True] * 3
@@ -179,7 +179,7 @@ def test_an_admin_hears_that_new_topics_have_no_leaders(
 ) -> None:
     cluster.pause_elections()
     (future,) = admin.create_topics([NewTopic("new", 3, 2)], operation_timeout=5).values()
-    until(lambda: cluster.purgatories.topic.watched == 1)
+    cluster.wait_until(lambda: cluster.purgatories.topic.watched == 1, PATIENCE_S)
     cluster.clock.advance(5_000)
     assert outcome(future) == KafkaError.REQUEST_TIMED_OUT
 
@@ -187,12 +187,12 @@ def test_an_admin_hears_that_new_topics_have_no_leaders(
 def test_an_admin_waits_for_new_partitions_leaders(cluster: Cluster, admin: AdminClient) -> None:
     cluster.pause_elections()
     (future,) = admin.create_partitions([NewPartitions("t", 3)], operation_timeout=5).values()
-    until(lambda: cluster.purgatories.topic.watched == 1)
+    cluster.wait_until(lambda: cluster.purgatories.topic.watched == 1, PATIENCE_S)
     cluster.resume_elections()
     assert outcome(future) is None
     cluster.pause_elections()
     (future,) = admin.create_partitions([NewPartitions("t", 4)], operation_timeout=5).values()
-    until(lambda: cluster.purgatories.topic.watched == 1)
+    cluster.wait_until(lambda: cluster.purgatories.topic.watched == 1, PATIENCE_S)
     cluster.clock.advance(5_000)
     assert outcome(future) == KafkaError.REQUEST_TIMED_OUT
 

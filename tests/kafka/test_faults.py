@@ -24,7 +24,7 @@ from sojourn.kafka import Cluster
 from tests.kafka.batches import batch
 from tests.kafka.client_libraries import quiet
 from tests.kafka.wire_client import WireClient, connect, only
-from tests.until import until
+from tests.until import PATIENCE_S, until
 
 PARTITIONS = 4
 
@@ -61,7 +61,7 @@ class Load:
     def stop(self) -> None:
         self._stopping = True
         self._thread.join()
-        assert self._producer.flush(60) == 0, "not all were delivered"
+        assert self._producer.flush(2 * PATIENCE_S) == 0, "not all were delivered"
 
     def _run(self) -> None:
         while not self._stopping:
@@ -93,7 +93,7 @@ def read_back(cluster: Cluster, topic: str, partition: int) -> list[tuple[int, i
     got: list[tuple[int, int]] = []
     try:
         while len(got) < end:
-            messages = consumer.consume(end - len(got), 20)
+            messages = consumer.consume(end - len(got), PATIENCE_S)
             assert messages, f"{len(got)} records came, {end} are committed"
             for message in messages:
                 assert message.error() is None
@@ -240,13 +240,13 @@ def test_a_paused_follower_and_retries_neither_repeat_nor_lose() -> None:
             )
             producer.flush(0.01)
         for retry in range(4):  # each one is answered with a time-out, and comes again
-            until(lambda: produce.watched == 1)
+            cluster.wait_until(lambda: produce.watched == 1, PATIENCE_S)
             cluster.clock.advance(1_000)
-            until(lambda r=retry: produce.metrics().expired == r + 1)  # type: ignore[misc]
+            assert produce.metrics().expired == retry + 1
         assert delivered == []
-        until(lambda: produce.watched == 1)
+        cluster.wait_until(lambda: produce.watched == 1, PATIENCE_S)
         cluster.resume(follower, "t", 0)
-        assert producer.flush(20) == 0
+        assert producer.flush(PATIENCE_S) == 0
         assert [error for error, _ in delivered] == [None] * 5
         assert sorted(offset for _, offset in delivered) == list(range(5))
         assert cluster.partition("t", 0).end_offset == 5

@@ -21,7 +21,7 @@ from sojourn.kafka.wire import ErrorCode
 from tests.kafka.client_libraries import KAFKA_PYTHON_WARNS
 from tests.kafka.members import CLIENTS, AioKafka, Confluent, KafkaPython, Member, need
 from tests.kafka.wire_client import WireClient
-from tests.until import until
+from tests.until import PATIENCE_S, until
 
 PARTITIONS = 6
 ALL = {("t", partition) for partition in range(PARTITIONS)}
@@ -86,7 +86,9 @@ def share(*members: Member) -> None:
 def join_waits(cluster: Cluster, join: Join, kind: type[Member]) -> Member:
     """Start a member, and wait until its join waits."""
     member = join(kind)
-    until(lambda: cluster.purgatories.rebalance.watched, "the join to wait")
+    cluster.wait_until(
+        lambda: cluster.purgatories.rebalance.watched, PATIENCE_S, "the join to wait"
+    )
     return member
 
 
@@ -108,7 +110,7 @@ def produce(cluster: Cluster, count: int) -> list[bytes]:
     values = [str(n).encode() for n in range(count)]
     for n, value in enumerate(values):
         producer.produce("t", value, partition=n % PARTITIONS)
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
     return values
 
 
@@ -181,7 +183,8 @@ def test_members_share_the_partitions_and_inherit_from_those_that_leave(
     first.close()
     share(second)
     second.close()
-    assert cluster.groups["g"].state is State.EMPTY
+    # A client waits five seconds for the answer to its leaving, and no longer.
+    until(lambda: cluster.groups["g"].state is State.EMPTY, "nobody to be left")
     nothing_waits(cluster)
 
 
@@ -333,7 +336,11 @@ def test_a_sync_waits_for_the_leader_until_its_time_is_up(
     member = join_waits(cluster, join, kind)
     assert len(leader.join().members) == 2
     group = classic(cluster)
-    until(lambda: any(one.sync_reply for one in group.members.values()), "the sync to wait")
+    cluster.wait_until(
+        lambda: any(one.sync_reply for one in list(group.members.values())),
+        PATIENCE_S,
+        "the sync to wait",
+    )
     assert rebalance.watched == 1
     expired = rebalance.metrics().expired
     cluster.clock.advance(1_000_000)  # the leader, who has not synced, is dropped
@@ -346,7 +353,7 @@ def test_a_sync_waits_for_the_leader_until_its_time_is_up(
 _MEMBER = """
 import threading
 from tests.kafka import members
-from tests.until import until
+from tests.until import PATIENCE_S, until
 member = members.{kind}({servers!r}, ["t"], session_ms=6_000)
 until(lambda: member.assigned, "an assignment")
 print("assigned", flush=True)

@@ -19,6 +19,7 @@ pytest.importorskip("kio", reason="kio is not installed: pip install sojourn[kaf
 
 from sojourn.kafka.control.routes import ROUTES
 from tests.kafka.test_command import start
+from tests.until import PATIENCE_S
 
 PAGE = (ROOT / "docs/kafka-testing.md").read_text(encoding="utf-8")
 BUILD = ROOT / "build" / "languages"
@@ -32,7 +33,7 @@ def control() -> Iterator[str]:
         process.stdout.readline()
         yield process.stdout.readline().split()[-1]
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE_S)
 
 
 def block(language: str) -> str:

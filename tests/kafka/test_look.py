@@ -124,6 +124,30 @@ def test_waiting_ends_when_something_has_happened_elsewhere(cluster: Cluster) ->
     assert next(looks) == 4
 
 
+def test_waiting_ends_after_the_step_in_which_the_condition_began_to_hold(cluster: Cluster) -> None:
+    holds, seen, returned = threading.Event(), threading.Event(), threading.Event()
+    too_early: list[bool] = []
+
+    def step() -> None:
+        with cluster.agenda:
+            holds.set()
+            assert seen.wait(PATIENCE_S)
+            too_early.append(returned.wait(0.05))  # time for one who does not wait to show itself
+
+    thread = threading.Thread(target=step)
+
+    def condition() -> bool:  # it is looked at once
+        thread.start()
+        assert holds.wait(PATIENCE_S)
+        seen.set()
+        return True
+
+    cluster.wait_until(condition, PATIENCE_S)
+    returned.set()
+    thread.join()
+    assert too_early == [False]
+
+
 def test_purgatories_are_found_by_attribute_and_by_name(cluster: Cluster) -> None:
     purgatories = cluster.purgatories
     assert purgatories["delete-records"] is purgatories.delete_records

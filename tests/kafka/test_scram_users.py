@@ -54,7 +54,7 @@ def admin(cluster: Cluster) -> AdminClient:
 
 def _alter(admin: AdminClient, *alterations: Any) -> None:
     for done in admin.alter_user_scram_credentials(list(alterations)).values():
-        done.result(10)
+        done.result(PATIENCE_S)
 
 
 def _upsertion(user: str, mechanism: Any, password: str) -> UserScramCredentialUpsertion:
@@ -108,7 +108,7 @@ def test_users_are_described_with_mechanisms_and_iterations(
 ) -> None:
     _alter(admin, _upsertion("ann", ScramMechanism.SCRAM_SHA_256, "her-secret"))
     asked: Any = admin.describe_user_scram_credentials()
-    described = asked.result(10)
+    described = asked.result(PATIENCE_S)
     shown = {
         user: {(one.mechanism, one.iterations) for one in user_info.scram_credential_infos}
         for user, user_info in described.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import threading
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
@@ -20,9 +21,10 @@ from sojourn.errors import OutOfRange, WrongType
 from sojourn.kafka import Cluster
 from sojourn.kafka import wire as protocol
 from sojourn.kafka.apis.answer_shapes import can_carry_error
+from sojourn.kafka.faults.faulted_request import FaultedRequest
 from tests.kafka.batches import batch
 from tests.kafka.wire_client import WireClient, connect, only
-from tests.until import until
+from tests.until import PATIENCE_S, until
 
 READS = ("fetch", "metadata", "describe_topic_partitions")
 
@@ -281,7 +283,7 @@ def test_a_delay_is_on_the_clusters_clock_and_over_before_advance_returns(
     fault = cluster.faults.delay("produce", ms=800)
     with connect(cluster) as wire:
         wire.send(wire.produce("orders"))
-        until(lambda: fault.hits == 1)
+        cluster.wait_until(lambda: fault.hits == 1, PATIENCE_S)
         clock.advance(799)
         assert cluster.partition("orders", 0).end_offset == 0
         clock.advance(1)
@@ -289,12 +291,32 @@ def test_a_delay_is_on_the_clusters_clock_and_over_before_advance_returns(
         assert only(wire.receive()).error_code is ErrorCode.none
 
 
+def test_a_delay_runs_from_the_moment_of_its_hit(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits for the hit, and then moves the clock, moves the delay, however soon."""
+    fault = cluster.faults.delay("produce", ms=800)
+    start, seen = FaultedRequest.start, threading.Event()
+
+    def slow_start(faulted: FaultedRequest) -> bool:
+        seen.wait(0.05)
+        return start(faulted)
+
+    monkeypatch.setattr(FaultedRequest, "start", slow_start)
+    with connect(cluster) as wire:
+        wire.send(wire.produce("orders"))
+        cluster.wait_until(lambda: fault.hits == 1, PATIENCE_S)
+        cluster.clock.advance(800)
+        seen.set()
+        assert cluster.partition("orders", 0).end_offset == 1
+
+
 def test_delays_add_up(cluster: Cluster) -> None:
     cluster.faults.delay(ms=300)
     fault = cluster.faults.delay("produce", ms=500)
     with connect(cluster) as wire:
         wire.send(wire.produce("orders"))
-        until(lambda: fault.hits == 1)
+        cluster.wait_until(lambda: fault.hits == 1, PATIENCE_S)
         cluster.clock.advance(799)
         assert cluster.partition("orders", 0).end_offset == 0
         cluster.clock.advance(1)
@@ -305,7 +327,7 @@ def test_a_late_answer_is_of_what_was_done_at_once(cluster: Cluster) -> None:
     cluster.faults.delay("produce", ms=800, answer=True)
     with connect(cluster) as wire:
         wire.send(wire.produce("orders"))
-        until(lambda: cluster.partition("orders", 0).end_offset == 1)
+        cluster.wait_until(lambda: cluster.partition("orders", 0).end_offset == 1, PATIENCE_S)
         assert not wire.has_answer(0.02)
         cluster.clock.advance(800)
         assert only(wire.receive()).error_code is ErrorCode.none
@@ -316,7 +338,7 @@ def test_a_delayed_request_goes_with_its_client(cluster: Cluster) -> None:
     fault = cluster.faults.delay("produce", ms=800)
     with connect(cluster) as wire:
         wire.send(wire.produce("orders"))
-        until(lambda: fault.hits == 1)
+        cluster.wait_until(lambda: fault.hits == 1, PATIENCE_S)
         assert len(cluster.timer) == before + 1
     until(lambda: len(cluster.timer) == before)
     cluster.clock.advance(800)
@@ -327,7 +349,7 @@ def test_a_delayed_request_of_a_broker_that_stops_is_never_handled(cluster: Clus
     fault = cluster.faults.delay("produce", ms=800)
     with connect(cluster) as wire:
         wire.send(wire.produce("orders"))
-        until(lambda: fault.hits == 1)
+        cluster.wait_until(lambda: fault.hits == 1, PATIENCE_S)
         cluster.stop_broker(1)
         cluster.start_broker(1)
         cluster.clock.advance(800)
@@ -350,7 +372,7 @@ def test_a_lost_answer_may_leave_the_client_waiting(cluster: Cluster) -> None:
     cluster.faults.lose("produce", hang=True)
     with connect(cluster) as wire:
         wire.send(wire.produce("orders"))
-        until(lambda: cluster.partition("orders", 0).end_offset == 1)
+        cluster.wait_until(lambda: cluster.partition("orders", 0).end_offset == 1, PATIENCE_S)
         assert not wire.has_answer(0.02)
         assert cluster.brokers[0].door.connections == 1
     until(lambda: cluster.brokers[0].door.connections == 0)
@@ -364,7 +386,7 @@ def test_the_answer_of_a_produce_that_waited_is_lost_too() -> None:
         cluster.faults.lose("produce")
         with connect(cluster, leader) as wire:
             wire.send(wire.produce("t"))
-            until(lambda: cluster.purgatories.produce.watched == 1)
+            cluster.wait_until(lambda: cluster.purgatories.produce.watched == 1, PATIENCE_S)
             cluster.resume(3 - leader, "t", 0)
             assert wire.is_closed
         assert cluster.partition("t", 0).high_watermark == 1

@@ -19,6 +19,7 @@ from sojourn import ManualClock
 from sojourn.kafka import Cluster
 from sojourn.kafka.faults import Faults
 from tests.kafka.client_libraries import AIOKAFKA, EACH, KAFKA_PYTHON_WARNS, ClientLibrary, quiet
+from tests.until import PATIENCE_S, until
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 
@@ -46,7 +47,7 @@ class Producing:
         self._producer.produce("orders", b"one", on_delivery=lambda e, _: self.reports.append(e))
 
     def flush(self) -> Any:
-        assert self._producer.flush(20) == 0
+        assert self._producer.flush(PATIENCE_S) == 0
         return self.reports
 
 
@@ -138,14 +139,14 @@ def test_every_fetch_of_one_client_is_late(orders: Cluster, manual_clock: Manual
     orders.append("orders", [b"one"])
     billing, other = consumer(orders, "billing"), consumer(orders, "other")
     try:
-        message = other.poll(10)
+        message = other.poll(PATIENCE_S)
         assert message is not None
         assert message.value() == b"one"
-        orders.wait_until(lambda: fault.hits == 1)
+        orders.wait_until(lambda: fault.hits == 1, PATIENCE_S)
         manual_clock.advance(799)
         assert billing.poll(0.05) is None
         manual_clock.advance(1)
-        message = billing.poll(10)
+        message = billing.poll(PATIENCE_S)
         assert message is not None
         assert message.value() == b"one"
     finally:
@@ -159,7 +160,7 @@ def test_every_fetch_of_one_client_is_late(orders: Cluster, manual_clock: Manual
 def test_a_late_answer_is_told_when_it_comes(orders: Cluster, manual_clock: ManualClock) -> None:
     fault = orders.faults.delay("produce", ms=15_000, answer=True)
     producing = Producing(orders)
-    orders.wait_until(lambda: fault.hits == 1 and values(orders) == [b"one"])
+    orders.wait_until(lambda: fault.hits == 1 and values(orders) == [b"one"], PATIENCE_S)
     assert producing.reports == []
     manual_clock.advance(15_000)
     assert producing.flush() == [None]
@@ -184,12 +185,15 @@ def test_a_member_that_is_told_of_a_rebalance_joins_again(orders: Cluster) -> No
         )
     )
     member.subscribe(["orders"], on_assign=lambda *_: assigned.append(1))
+
+    def is_assigned(times: int) -> bool:
+        member.poll(0.01)
+        return len(assigned) == times
+
     try:
-        orders.wait_until(lambda: member.poll(0.01) or assigned, what="the first assignment")
+        until(lambda: is_assigned(1), "the first assignment")
         with orders.faults.answer("heartbeat", "REBALANCE_IN_PROGRESS", times=1) as fault:
-            orders.wait_until(
-                lambda: member.poll(0.01) or len(assigned) == 2, what="the second assignment"
-            )
+            until(lambda: is_assigned(2), "the second assignment")
         assert fault.hits == 1
     finally:
         member.close()
@@ -202,9 +206,9 @@ def test_a_topic_that_is_refused_is_said_to_the_admin_client(orders: Cluster) ->
     orders.faults.answer("CreateTopics", "POLICY_VIOLATION", topic="secret")
     admin = AdminClient(quiet(orders.bootstrap_servers))
     created = admin.create_topics([NewTopic("secret", 1, 1), NewTopic("open", 1, 1)])
-    assert created["open"].result(20) is None
+    assert created["open"].result(PATIENCE_S) is None
     with pytest.raises(confluent_kafka.KafkaException, match="POLICY_VIOLATION"):
-        created["secret"].result(20)
+        created["secret"].result(PATIENCE_S)
     assert "secret" not in orders.controller.topics
 
 

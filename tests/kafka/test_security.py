@@ -23,7 +23,7 @@ from sojourn.kafka import Cluster
 from sojourn.kafka.security.sasl import MECHANISMS
 from tests.kafka.client_libraries import KAFKA_PYTHON_WARNS, quiet
 from tests.kafka.wire_client import WireClient
-from tests.until import until
+from tests.until import PATIENCE_S, until
 
 pytestmark = pytest.mark.filterwarnings(KAFKA_PYTHON_WARNS)
 
@@ -90,11 +90,11 @@ def round_trip_librdkafka(cluster: Cluster, way: Way) -> bytes:
     confluent_kafka = pytest.importorskip("confluent_kafka")
     producer = confluent_kafka.Producer(librdkafka(cluster, way))
     producer.produce("t", b"x" * 300_000)
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
     consumer = confluent_kafka.Consumer(librdkafka(cluster, way, **{"group.id": "none"}))
     consumer.assign([confluent_kafka.TopicPartition("t", 0, 0)])
     try:
-        return bytes(consumer.poll(20).value())
+        return bytes(consumer.poll(PATIENCE_S).value())
     finally:
         consumer.close()
 
@@ -102,7 +102,7 @@ def round_trip_librdkafka(cluster: Cluster, way: Way) -> bytes:
 def round_trip_kafka_python(cluster: Cluster, way: Way) -> bytes:
     kafka = pytest.importorskip("kafka")
     producer = kafka.KafkaProducer(**python_client(cluster, way))
-    producer.send("t", b"x" * 300_000).get(20)
+    producer.send("t", b"x" * 300_000).get(PATIENCE_S)
     producer.close()
     consumer = kafka.KafkaConsumer("t", auto_offset_reset="earliest", **python_client(cluster, way))
     try:
@@ -124,7 +124,7 @@ def round_trip_aiokafka(cluster: Cluster, way: Way) -> bytes:
         )
         await consumer.start()
         try:
-            return bytes((await asyncio.wait_for(consumer.getone(), 20)).value)
+            return bytes((await asyncio.wait_for(consumer.getone(), PATIENCE_S)).value)
         finally:
             await consumer.stop()
 
@@ -158,11 +158,8 @@ def failure(settings: dict[str, Any]) -> str:
     confluent_kafka = pytest.importorskip("confluent_kafka")
     errors: list[Any] = []
     producer = confluent_kafka.Producer({**settings, "error_cb": errors.append})
-    for _ in range(2_000):
-        producer.poll(0.01)
-        if errors:
-            return f"{errors[0].name()} {errors[0].str()}"
-    raise AssertionError("no error came")
+    until(lambda: producer.poll(0.01) >= 0 and errors, "an error")
+    return f"{errors[0].name()} {errors[0].str()}"
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -224,14 +221,14 @@ def test_a_client_does_not_take_a_bad_certificate(
         context = ssl.create_default_context(cafile=cluster.ca_file)
         with cluster.faults.certificate(flaw, times=1) as fault:
             with (
-                socket.create_connection((broker.host, broker.port), timeout=20) as sock,
+                socket.create_connection((broker.host, broker.port), timeout=PATIENCE_S) as sock,
                 pytest.raises(ssl.SSLCertVerificationError, match=reason),
             ):
                 context.wrap_socket(sock, server_hostname=broker.host)
             assert fault.hits == 1
         until(lambda: "does not accept the certificate" in caplog.text)
         with (
-            socket.create_connection((broker.host, broker.port), timeout=20) as sock,
+            socket.create_connection((broker.host, broker.port), timeout=PATIENCE_S) as sock,
             context.wrap_socket(sock, server_hostname=broker.host) as good,
         ):
             assert good.version() in ("TLSv1.2", "TLSv1.3")
@@ -261,7 +258,7 @@ def test_a_client_that_goes_takes_its_request_with_it_over_tls_too() -> None:
         with WireClient(broker.host, broker.port) as client:
             client.sock = context.wrap_socket(client.sock, server_hostname=broker.host)
             client.send("list_groups", 0)
-            until(lambda: fault.hits == 1)
+            cluster.wait_until(lambda: fault.hits == 1, PATIENCE_S)
             assert len(cluster.timer) == before + 1
         until(lambda: len(cluster.timer) == before)
 

@@ -288,11 +288,13 @@ class Cluster:
         """Wait until the condition holds, at most `timeout_s` of real time; or TimedOut.
 
         It is checked whenever something changes at the brokers, and every 10 ms for what happens
-        elsewhere. In a coroutine: `await asyncio.to_thread(cluster.wait_until, …)`.
+        elsewhere. A step of the brokers that it holds in the middle of is over when this returns: a
+        request that is seen to wait has its timeout. In a coroutine: `await
+        asyncio.to_thread(cluster.wait_until, …)`.
         """
         deadline_s = time.monotonic() + timeout_s
         changed = threading.Event()
-        with self.agenda.notifying(changed.set):
+        with self.agenda.notifying(changed.set):  # on leaving it waits for the agenda
             while not condition():
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:

@@ -78,7 +78,8 @@ class FaultedRequest:
                     self._handled_items.add(item)
 
     def start(self) -> bool:
-        """Continue it, now or after its delay; False if no fault applies to it."""
+        """Continue it, now or after its delay; False if no fault applies to it. With the agenda
+        held."""
         if not self._is_hit:
             return False
         if self.delay_ms:

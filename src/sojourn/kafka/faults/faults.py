@@ -153,8 +153,8 @@ class Faults:
             candidates = [fault for fault in self._active if fault.is_meant_for(request, broker)]
             if not candidates:
                 return False
-            faulted = FaultedRequest(broker, connection, request, candidates)
-        return faulted.start()
+            # Whoever sees the hit, and then moves the clock, is to find the delay begun.
+            return FaultedRequest(broker, connection, request, candidates).start()
 
     def next_flaw(self, broker: Broker) -> str:
         """The flaw of the certificate that this broker shows next; empty for a good one."""
