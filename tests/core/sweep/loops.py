@@ -13,8 +13,8 @@ from sojourn.errors import Cancelled, Closed
 from tests.core.naive_purgatory import Program, Spec
 from tests.core.random_runs import SHARED
 from tests.core.sweep.cases import Action, Case, Seen, Step, World, alone, crossed
+from tests.core.sweep.naive_purgatories import NaivePurgatories
 from tests.core.sweep.progress import NaiveProgress
-from tests.core.sweep.purgatories import NaivePurgatories
 from tests.core.sweep.timers import WHEEL_SIZE, NaiveTimers, Tasks
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from sojourn.errors import Closed
 from tests.core.naive_purgatory import NaiveRun, Program, Real, Record, Spec
 from tests.core.random_runs import SHARED
 from tests.core.sweep.cases import Action, Case, Step
-from tests.core.sweep.purgatories import NaivePurgatories, RealPurgatories, with_keys_of_both_kinds
+from tests.core.sweep.naive_purgatories import NaivePurgatories
+from tests.core.sweep.purgatories import RealPurgatories, with_keys_of_both_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
