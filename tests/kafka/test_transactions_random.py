@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,13 +13,8 @@ from tests.seeds import seed
 
 FAULTS = 1_000
 
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    log = logging.getLogger("sojourn")
-    log.disabled = True  # transactions that take too long, by the hundred
-    yield
-    log.disabled = False
+# It would tell of transactions that take too long, by the hundred.
+pytestmark = pytest.mark.usefixtures("quiet_log")
 
 
 def _run(number: int) -> World:
