@@ -1,4 +1,4 @@
-"""Operations as data: the rules of the purgatory over rows, replayed in process."""
+"""Operations as rows: the purgatory's rules, applied to tables in this process."""
 
 try:
     import numpy as _numpy  # noqa: F401

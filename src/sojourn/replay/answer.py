@@ -1,10 +1,11 @@
-"""The answer as folders: outcomes, pending and rejected, all of it or nothing.
+"""The answer, written as three folders: outcomes, pending and rejected; all of it or nothing.
 
     OUT/outcomes/…   OUT/pending/…   OUT/rejected/…
     OUT/_sojourn_files       the files that we have written, a line each
-    OUT/_writing-…           what is being written; gone when it is done, or was stopped
+    OUT/_writing-…           what is being written; removed when it is done, or was stopped
 
-What is there already is replaced only if asked for, and only if the list says that it is ours.
+Folders that exist are replaced only if the caller asks for it, and only if the list has all of
+their files.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _LIST = "_sojourn_files"
 def check_place(
     folder: str | os.PathLike[str], *, overwrite: bool = False, inputs: Iterable[File] = ()
 ) -> None:
-    """Say, before any work is done, whether the answer may be written to this folder."""
+    """Raise BadFile, before any work is done, if the answer may not be written to this folder."""
     folder = Path(folder)
     present = [folder / part for part in PARTS if (folder / part).exists()]
     if not present:
@@ -38,7 +39,7 @@ def check_place(
         above = [] if file.url else Path(file.path).resolve().parents
         if any(part.resolve() in above for part in present):
             raise BadFile(
-                f"{file} is input, and stands where the answer would; name another folder"
+                f"{file} is input, and is where the answer would be written; name another folder"
             )
     if not overwrite:
         raise BadFile(
@@ -50,7 +51,7 @@ def check_place(
         if others:
             raise BadFile(
                 f"{folder / others[0]} is not in {folder / _LIST}, the list of what an earlier run "
-                "wrote, and is not overwritten; take it away, or name another folder"
+                "wrote, and is not overwritten; remove it, or name another folder"
             )
 
 
@@ -69,7 +70,7 @@ def write(resolution: Any, folder: str | os.PathLike[str], *, overwrite: bool = 
 
 @contextmanager
 def writing(folder: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
-    """Give a folder to write the parts to, which then take their place; or no trace of it stays."""
+    """Give a folder to write the parts to; move them in place at the end, or remove them."""
     folder = Path(folder)
     check_place(folder, overwrite=overwrite)
     try:

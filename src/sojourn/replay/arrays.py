@@ -1,6 +1,6 @@
-"""Arrays: NumPy arrays and Arrow columns as the loops see them, compiled or interpreted.
+"""Arrays: views of NumPy arrays and Arrow columns for loops, compiled or interpreted.
 
-A column of text is looked at as two arrays: where each string starts, and the bytes of all.
+A text column is viewed as two arrays: where each string starts, and the bytes of all strings.
 
     "ab", "", "cde"      starts 0 2 2 5      bytes a b c d e
 """

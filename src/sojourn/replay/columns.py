@@ -1,4 +1,4 @@
-"""Columns: how a table as people have it becomes operations, signals or cancels.
+"""Columns: which columns of a user's table become those of operations, signals or cancels.
 
     orders:  order_id  created_at           state     operations:  id  submitted_ms  requires …
              17        2026-01-05 12:00:00  new   →                17  2026-01-05 …  [paid/17 ≥ 1]
@@ -6,8 +6,8 @@
     as_operations(orders, id="order_id", submitted_ms="created_at", timeout="30min",
                   requires=["paid/{order_id}"])
 
-What a `Columns` asks for is the same for every engine; `apply` does it for Arrow tables, and
-`sojourn.spark` for DataFrames.
+A `Columns` is the same for every engine; `apply` carries it out on Arrow tables, `sojourn.spark` on
+DataFrames.
 """
 
 from __future__ import annotations

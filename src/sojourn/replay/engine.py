@@ -1,10 +1,11 @@
-"""The engine: operations as rows, taken in as they come, ended as time moves on.
+"""The engine: takes rows as they come, and ends operations as time moves on.
 
 submit ----> shelf (whole rows)
    |  '----> waiting (id side)  <-- candidates --.
    '-------> progress (key side) ----------------'      signal ---> progress
                                                         cancel ---> waiting
-advance(now) moves both sides; what ended comes out of waiting, its own columns off the shelf.
+advance(now) moves both sides. Operations that have ended come out of waiting; their other columns
+come from the shelf.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _LONGEST_MS = rows.MOST
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one `advance` brought: operations that ended, and rows that meant nothing."""
+    """What one `advance` returns: operations that have ended, and rejected rows."""
 
     outcomes: pa.Table
     rejected: pa.Table
@@ -90,7 +91,7 @@ class Engine:
         return len(self._waiting)
 
     def submit(self, operations: Any) -> None:
-        """Take operations in. Those that mean nothing are in what the next `advance` rejects."""
+        """Take operations in. The next `advance` returns the invalid ones as rejected."""
         table = rows.as_table(operations, rows.OPERATIONS)
         clean = rows.check_operations(table)
         table = shelvable(table, rows.OPERATIONS)

@@ -1,9 +1,9 @@
-"""Files: rows from Parquet, CSV or JSON lines, wherever they are.
+"""Files: read rows from Parquet, CSV or JSON lines, local or remote.
 
-One rule for every engine: `stores.py` says which files a path means, `formats.py` what is in each,
-`columns.py` which of its columns are ours, `rows.py` which rows mean something. What comes out has
-the columns of `rows.TABLES` and, of operations, those that pass through. A file that cannot be
-read, lacks a column or has one of the wrong type is an error that names the file.
+Every engine reads by the same rules: `stores.py` lists the files of a path, `formats.py` reads one
+file, `columns.py` picks our columns, and `rows.py` checks the rows. The result has the columns of
+`rows.TABLES`; operations also keep the columns that pass through. A file that cannot be read, lacks
+a column or has one of the wrong type is an error that names the file.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def read_file(
 
 
 def _canonical(table: pa.Table, name: str) -> tuple[pa.Table, pa.Table]:
-    """Return the rows that mean something, in the columns of `rows.TABLES`; and the others."""
+    """Return the valid rows, in the columns of `rows.TABLES`; and the rejected ones."""
     clean = rows.CHECKS[name](table)
     if name != rows.OPERATIONS:
         batch = journal.in_schema(clean.batch(rows.TABLES[name]), rows.TABLES[name])
@@ -87,7 +87,7 @@ def resolve_files(
     cancels: str | os.PathLike[str] | None = None,
     until_ms: int | None = None,
 ) -> Resolution:
-    """Do as `resolve` does with what is in the files; lines that are no rows are rejected too."""
+    """Resolve the rows of these files; lines that are not rows are rejected too."""
     return resolve_read(
         read(operations, rows.OPERATIONS),
         read(signals, rows.SIGNALS),
@@ -99,7 +99,7 @@ def resolve_files(
 def resolve_read(
     operations: Read, signals: Read, cancels: Read | None = None, until_ms: int | None = None
 ) -> Resolution:
-    """Do as `resolve` does with what was read; what was rejected then is rejected too."""
+    """Resolve tables that were read; rows that reading rejected are rejected here too."""
     cancel_table = None if cancels is None else cancels.table  # which may have no rows
     resolution = resolve(operations.table, signals.table, cancel_table, until_ms)
     rejected = [part.rejected for part in (operations, signals, cancels) if part is not None]

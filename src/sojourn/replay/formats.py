@@ -1,12 +1,12 @@
-"""Formats: what is in one file, as a table of the columns it has, and the lines that are no rows.
+"""Formats: read one file as a table of the columns it has, and the lines that are not rows.
 
     .parquet .pq                 or whatever begins with PAR1
     .csv .tsv                    a header, then rows; every value is text
     .json .jsonl .ndjson, others a JSON object a line
 
-The last two also compressed: .gz, .bz2, .zst, .lz4, .br. Every line stands for itself: one that is
-not a row is rejected, with the line as it is, and the others go on. What the values mean is not
-decided here but in `rows.py`; only JSON's own types are looked at.
+CSV and JSON may be compressed: .gz, .bz2, .zst, .lz4, .br. A line that is not a row is rejected
+with its text, and the other lines are read. `rows.py` decides what the values mean; here only
+JSON's own types are checked.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _HEAD_BYTES = 1 << 18
 
 
 class Read(NamedTuple):
-    """What was read: the rows, and those that are none or mean nothing."""
+    """What was read: the valid rows, and the rejected ones."""
 
     table: pa.Table
     rejected: pa.Table

@@ -1,7 +1,7 @@
-"""Inputs: what users give, as one table, and its columns by name, in our types.
+"""Inputs: turn what users pass into one table, and its columns into our types.
 
-A table without a column, or with one of the wrong type, is an error that names both. A value that
-does not fit is not: see `times.Numbers`.
+A missing column, or one of the wrong type, is an error that names the table and the column. A value
+that does not fit is no error: see `times.Numbers`.
 """
 
 from __future__ import annotations

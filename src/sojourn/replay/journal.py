@@ -1,4 +1,4 @@
-"""The journal: how an engine's state, and what was put into it, become bytes and come back.
+"""The journal: writes an engine's state, and what was applied to it, as bytes, and reads them back.
 
 State at any moment = a snapshot + the entries written since, replayed in order. Both have one form:
 
@@ -6,9 +6,9 @@ State at any moment = a snapshot + the entries written since, replayed in order.
 
     body = n, n numbers, then for each batch: length, Arrow IPC message
 
-The crc is that of the header before it and of the body as it stands here. A large body is
-compressed, by LZ4, which the two lengths tell. A batch goes without its schema, which the kind and
-the version tell. A batch that is None comes back as None.
+The crc covers the header before it, and the body as it is written. A large body is compressed with
+LZ4: then `length` is smaller than `unpacked`. A batch is written without its schema, which follows
+from the kind and the version. A batch that is None comes back as None.
 """
 
 from __future__ import annotations

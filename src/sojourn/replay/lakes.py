@@ -1,9 +1,9 @@
-"""Lakes: tables whose files are listed in a log, Delta's and Iceberg's.
+"""Lakes: Delta and Iceberg tables, whose files are listed in a log.
 
-The folder of such a table also holds files that are no longer part of it. The list of those that
-are comes from `deltalake` or `pyiceberg`; the files themselves are Parquet and read as any others.
-A table that needs more than its files to be read (deleted rows kept apart, columns renamed) is
-refused: read that with Spark and its own connector.
+The folder of such a table also holds files that no longer belong to it. `deltalake` or `pyiceberg`
+lists those that do. They are Parquet, and are read like any others. A table whose files alone do
+not tell its rows (deleted rows kept apart, renamed columns) is refused: read it with Spark and its
+own connector.
 """
 
 from __future__ import annotations
@@ -82,13 +82,13 @@ def _number(version: str) -> int:
 
 def _not_installed(where: str, name: str, what: str, package: str) -> BadFile:
     return BadFile(
-        f"{name}: {where} is {what}, and {package}, which tells the files that are part of it, is "
+        f"{name}: {where} is {what}, and {package}, which lists the files that belong to it, is "
         f"not installed; pip install {package}, or sojourn[lakes]"
     )
 
 
 def _too_clever(where: str, name: str, what: str) -> BadFile:
     return BadFile(
-        f"{name}: {where} is {what}, which its files alone do not tell; read it with Spark and its "
-        "own connector, and give the DataFrame to sojourn.spark.resolve"
+        f"{name}: {where} is {what}, and cannot be read from its files alone; "
+        "read it with Spark and its own connector, and give the DataFrame to sojourn.spark.resolve"
     )

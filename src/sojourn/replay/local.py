@@ -17,7 +17,7 @@ from sojourn.replay.steps import Steps
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What became of the operations, and the rows that meant nothing, as pyarrow Tables."""
+    """How the operations ended, which are pending, and the rejected rows, as pyarrow Tables."""
 
     outcomes: pa.Table
     pending: pa.Table

@@ -1,7 +1,7 @@
-"""Names: ids and keys, in whatever form a column has them, as text.
+"""Names: ids and keys of any column type, as text.
 
-Integers are written in digits. Bytes are text if they are UTF-8, else hex: `0x1f8b`. That is
-decided value by value, so the same bytes have the same name in every table and on every engine.
+Integers become digits. Bytes become text if they are UTF-8, else hex: `0x1f8b`. Each value is
+converted by itself, so the same bytes have the same name in every table and on every engine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Rejected rows: why a row is not taken, and its text as JSON.
+"""Rejected rows: the reason why a row is rejected, and the row as JSON.
 
-The text is made row by row, and only for rows that are rejected.
+The JSON is made row by row, and only for rejected rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Requirements: the column `requires` of operations, a list of (key, offset) in each row.
 
-They are lists of structs, as Arrow and Spark have them; or text, which is JSON: so a CSV file can
-have them, too.
+The lists are of structs, as in Arrow and Spark, or they are JSON text, so that a CSV file can have
+them too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rows: which columns there are, which rows mean something, and why the others do not.
+"""The rows: the columns of each table, and the checks that accept or reject a row.
 
     operations   id, submitted_ms, timeout_ms, requires: list of (key, offset), needed    + your own
     signals      key, offset, at_ms
@@ -8,10 +8,10 @@
     timeout_ms            a duration; or instead of it deadline_ms, a time
     id, key               text, integers or bytes (as text, or in hex where they are not UTF-8)
 
-A table without a column, or with one of the wrong type, is an error, and nothing is done. A row
-that means nothing is rejected with the reason, and the others go on. So is a row of which a reader
-could make nothing: its text is in the column `_corrupt_record`, where Spark's own readers put it.
-Everything here works a column at a time, on tables of any size and on single record batches.
+A missing column, or one of the wrong type, is an error, and nothing is done. An invalid row is
+rejected with the reason, and the others go on. A row that a reader could not parse is rejected too:
+its text is in the column `_corrupt_record`, where Spark's own readers put it. All checks work on
+whole columns, of tables of any size and of single record batches.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ LATE = "late: its time is at or before the time already reached"
 
 @dataclass(frozen=True, slots=True)
 class CleanOperations:
-    """The operations that mean something, a column each; requirements are laid end to end.
+    """The valid operations, a column each; requirements are laid end to end.
 
     Requirements of operation n are `starts[n]` up to `starts[n + 1]` of `keys` and `offsets`.
     """
@@ -179,7 +179,7 @@ class CleanOperations:
 
 @dataclass(frozen=True, slots=True)
 class CleanEvents:
-    """The signals or cancels that mean something, a column each.
+    """The valid signals or cancels, a column each.
 
     A cancel stands for itself with its time as its offset. So the earliest cancel at or after a
     submission is found as a requirement's moment is: the first event of the name whose offset is
@@ -220,7 +220,7 @@ class CleanEvents:
 
 
 def check_operations(table: Any) -> CleanOperations:
-    """Tell the operations that mean something from those that do not.
+    """Return the valid operations, and the others as rejected rows.
 
     Duplicates are not looked for: see `first_of_duplicates`.
     """
@@ -274,12 +274,12 @@ def check_operations(table: Any) -> CleanOperations:
 
 
 def check_signals(table: Any) -> CleanEvents:
-    """Tell the signals that mean something from those that do not."""
+    """Return the valid signals, and the others as rejected rows."""
     return _check_events(table, SIGNALS)
 
 
 def check_cancels(table: Any) -> CleanEvents:
-    """Tell the cancels that mean something from those that do not."""
+    """Return the valid cancels, and the others as rejected rows."""
     return _check_events(table, CANCELS)
 
 

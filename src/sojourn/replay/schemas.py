@@ -5,7 +5,7 @@
     SIGNALS ──────────────────────▶ progress                       ▲
     CANCELS ───────────────────────────────────────────────────────┘
 
-Rows that are not taken come out as REJECTED.
+Rejected rows come out as REJECTED.
 """
 
 from __future__ import annotations

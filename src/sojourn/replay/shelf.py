@@ -1,4 +1,4 @@
-"""The shelf: whole rows of the user's, kept by number while their operations wait."""
+"""The shelf: keeps the user's whole rows, by number, while their operations wait."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Stores: which files a path means, on this machine or behind a URL.
+"""Stores: list the files of a path, on this machine or behind a URL.
 
-A path is a file, a folder, or a pattern with `*`, `?`, `[…]` and `**`; with a scheme it is a URL:
-`s3://bucket/…` (`s3a://` is the same), `gs://`, `abfs://`, `hdfs://`, which Arrow knows, or
-whatever else fsspec knows, where that is installed. In a URL `?` begins Arrow's own options, e.g.
-`?region=eu-west-1`. Of a folder everything below it counts, but for names that begin with `_` or
-`.`.
+A path is a file, a folder, or a pattern with `*`, `?`, `[…]` and `**`; with a scheme it is a URL.
+Arrow reads `s3://bucket/…` (`s3a://` is the same), `gs://`, `abfs://` and `hdfs://`; fsspec reads
+others, if it is installed. In a URL `?` begins Arrow's own options, e.g. `?region=eu-west-1`. A
+folder means all files below it, except those whose names begin with `_` or `.`.
 """
 
 from __future__ import annotations

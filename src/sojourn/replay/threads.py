@@ -1,4 +1,4 @@
-"""Threads: a loop over many rows, done in parts side by side."""
+"""Threads: run a loop over many rows in several threads, a part each."""
 
 from __future__ import annotations
 

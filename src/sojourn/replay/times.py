@@ -1,4 +1,4 @@
-"""Times and durations in whatever form a column has them, as whole milliseconds.
+"""Times and durations: columns of any type, as whole milliseconds.
 
     timestamps       of any unit; without a zone they are UTC
     dates            midnight, UTC
@@ -6,7 +6,7 @@
     numbers          in the unit that the column's name ends with: `at_ms`, `at_s`, `at_us`, `at_ns`
     text             a number; a time as ISO 8601 has it; or a duration such as `30min`
 
-What is finer than a millisecond is rounded down.
+Fractions of a millisecond are rounded down.
 """
 
 from __future__ import annotations
