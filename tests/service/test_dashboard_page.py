@@ -14,8 +14,6 @@ import pytest
 
 pytest.importorskip("starlette", reason="the service needs its extras")
 
-import httpx
-
 from sojourn.service.tokens import Tokens
 from tests.service.harness import Running, running
 
@@ -410,7 +408,7 @@ def test_everything_has_a_name_for_those_who_listen(page: Any, served: Running) 
 
 @pytest.mark.parametrize("path", ["/", *(f"/dashboard/{name}" for name in sorted(ASSETS))])
 def test_every_file_has_a_strict_policy(served: Running, path: str) -> None:
-    answer = httpx.get(served.url + path, trust_env=False)
+    answer = served.http.get(path)
     assert answer.status_code == 200
     policy = answer.headers["content-security-policy"]
     for part in (
@@ -430,7 +428,7 @@ def test_every_file_has_a_strict_policy(served: Running, path: str) -> None:
     "name", ["../pages.py", "..%2Fpages.py", "nothing.js", "%00", "index.html/"]
 )
 def test_no_other_file_is_served(served: Running, name: str) -> None:
-    answer = httpx.get(f"{served.url}/dashboard/{name}", trust_env=False)
+    answer = served.http.get(f"/dashboard/{name}")
     assert answer.status_code == 404
 
 

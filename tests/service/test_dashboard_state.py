@@ -57,11 +57,13 @@ class World:
         return cast(Service, stub)
 
     def ask(self) -> dict[str, Any]:
-        """The state as a client gets it, once the advisor has spoken."""
+        """The state as a client gets it, once the advisor and the machine have spoken."""
 
         async def gather() -> Any:
             told = await self.state.gather()
-            while any(row["advice"] is None for row in told["classes"]["rows"]):
+            while told["inspection"] is None or any(
+                row["advice"] is None for row in told["classes"]["rows"]
+            ):
                 await asyncio.sleep(0.01)
                 told = await self.state.gather()
             return told

@@ -44,6 +44,8 @@ def test_a_signal_ends_it_with_status_0_and_nothing_is_lost(
         for thread in threads:
             thread.start()
         until(lambda: len(answered) > 20, "submits")
+        with client(process) as other:
+            until(lambda: 'waiters{service="service"} 1.0' in other.get("/metrics").text, "a poll")
         process.process.send_signal(number)
         status, _, said = process.wait()
         for thread in threads:
@@ -102,7 +104,8 @@ def test_a_second_process_on_the_data_is_refused_with_the_pid_of_the_first(tmp_p
         status, _, said = second.wait()
         assert status == 2
         assert str(first.process.pid) in said
-        assert httpx.get(f"{first.url}/healthz").status_code == 200
+        with client(first) as http:
+            assert http.get("/healthz").status_code == 200
 
 
 def test_a_port_that_is_taken_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,10 +143,11 @@ def test_tokens_are_asked_for_and_not_logged(tmp_path: Path) -> None:
     file.write_text(f"read,write {token}\n")
     options = ("--host", "0.0.0.0", "--token-file", str(file), "--host-name", "waits.example")
     with Process(tmp_path / "data", *options) as process:
-        url = f"http://127.0.0.1:{process.port}"
-        assert httpx.get(f"{url}/v1/outcomes").status_code == 401
-        headers = {"authorization": f"Bearer {token}", "host": "waits.example"}
-        assert httpx.get(f"{url}/v1/outcomes", headers=headers).status_code == 200
+        process.url = f"http://127.0.0.1:{process.port}"
+        with client(process) as http:
+            assert http.get("/v1/outcomes").status_code == 401
+            headers = {"authorization": f"Bearer {token}", "host": "waits.example"}
+            assert http.get("/v1/outcomes", headers=headers).status_code == 200
         process.process.terminate()
         status, out, err = process.wait()
     assert status == 0

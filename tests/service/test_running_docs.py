@@ -20,7 +20,7 @@ from sojourn.durable import schema
 from sojourn.durable.backup import backup
 from sojourn.errors import BadFile, NotWritten, OutOfRange
 from tests.checkout import ROOT
-from tests.client.service import ServiceThread
+from tests.client.service import WAIT_S, ServiceThread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +67,7 @@ def test_the_metrics_of_the_alerts_exist(tmp_path: Path) -> None:
         waits.submit("b", [("l", 1)], 0)
         waits.get("b", wait_ms=HOUR_MS)
         waits.subscription("mail").commit(1)
-        text = httpx.get(f"{service.url}/metrics").text
+        text = httpx.get(f"{service.url}/metrics", timeout=WAIT_S).text
     exported = set(re.findall(r"^(sojourn_\w+)", text, re.MULTILINE))
     declared = set(re.findall(r"^# TYPE (sojourn_\w+)", text, re.MULTILINE))
     named = set(re.findall(r"\bsojourn_\w+", PAGE))
@@ -81,7 +81,7 @@ def test_the_labels_of_the_alerts_exist(service: ServiceThread) -> None:
     with Client(service.url) as waits:
         waits.submit("b", [("l", 1)], 0)
         waits.get("b", wait_ms=HOUR_MS)
-    text = httpx.get(f"{service.url}/metrics").text
+    text = httpx.get(f"{service.url}/metrics", timeout=WAIT_S).text
     for metric, label in re.findall(r"(sojourn_\w+)\{(\w+)=", PAGE):
         assert re.search(rf"^{metric}{{[^}}]*\b{label}=", text, re.MULTILINE), (metric, label)
 

@@ -6,6 +6,7 @@ import hmac
 import json
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,8 +18,9 @@ import pytest
 from sojourn import ManualClock
 from sojourn.durable import Purgatory
 from sojourn.errors import BadFile, OutOfRange
+from sojourn.service import deliveries
 from sojourn.service.webhooks import AllowList, Webhook, Webhooks, sign
-from tests.service.harness import Running, running
+from tests.service.harness import LONG_S, Running, running
 from tests.until import until
 
 SECRET = "a secret of the receiver"
@@ -85,6 +87,12 @@ class Receiver:
         self._server.server_close()
 
 
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a receiver may be slow to answer: nothing is posted twice for that."""
+    monkeypatch.setattr(deliveries, "_POST_S", 2 * LONG_S)
+
+
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
     one = Receiver()
@@ -116,10 +124,8 @@ def test_outcomes_are_posted_in_order_in_batches(tmp_path: Path, receiver: Recei
         until(lambda: len(receiver.taken) == 40, "forty outcomes")
         assert receiver.taken == list(range(1, 41))
         assert max(len(post.numbers) for post in receiver.posts) <= 8
-        until(lambda: state(served)["position"] == 40, "the position")
-        reply = state(served)
-        assert (reply["behind"], reply["webhook"]["delivered"]) == (0, 40)
-        assert reply["webhook"]["status"] == "idle"
+        reply = until(lambda: (s := state(served))["webhook"]["status"] == "idle" and s, "the end")
+        assert (reply["position"], reply["behind"], reply["webhook"]["delivered"]) == (40, 0, 40)
         assert SECRET not in json.dumps(reply)
 
 
@@ -197,8 +203,8 @@ def test_a_receiver_that_is_down_is_waited_for_and_its_trouble_shown(
         assert reply["webhook"]["last_status"] == 503
         assert reply["webhook"]["attempts"] >= 1
         receiver.answer = lambda _: 200
-        until(lambda: state(served)["position"] == 1, "the position")
-        assert state(served)["webhook"]["last_error"] is None
+        until(lambda: state(served)["webhook"]["last_error"] is None, "the end of the trouble")
+        assert state(served)["position"] == 1
 
 
 def test_a_webhook_goes_on_after_a_restart(tmp_path: Path, receiver: Receiver) -> None:
@@ -243,6 +249,7 @@ def test_a_webhook_that_was_away_too_long_goes_on_behind_what_is_gone(
         clock.advance(5000)
         served.end("d")
         served.end("e")
+        until(lambda: receiver.posts[-1].numbers[0] > 3, "a try after b and c are gone")
         receiver.answer = lambda _: 204
         reply = until(lambda: (s := state(served))["behind"] == 0 and s, "the end of the feed")
         assert reply["webhook"]["missed"] >= 2
@@ -254,7 +261,7 @@ def test_posts_at_once_are_bounded(tmp_path: Path, receiver: Receiver) -> None:
     gate = threading.Event()
 
     def slow(_: Post) -> int:
-        gate.wait(5)
+        assert gate.wait(LONG_S)
         return 204
 
     receiver.answer = slow
@@ -271,9 +278,11 @@ def test_posts_at_once_are_bounded(tmp_path: Path, receiver: Receiver) -> None:
 def test_the_rate_of_posts_is_bounded(tmp_path: Path, receiver: Receiver) -> None:
     with hooked(tmp_path, receiver) as served:
         hook(served, receiver, batch=1, per_second=2)
+        began_s = time.monotonic()
         served.end(*(f"e{n}" for n in range(10)))
         until(lambda: len(receiver.taken) >= 2, "two posts")
-        assert len(receiver.posts) <= 4
+        posts = len(receiver.posts)
+        assert posts - 1 <= 2 * (time.monotonic() - began_s)
 
 
 def test_a_webhook_is_replaced_and_removed(tmp_path: Path, receiver: Receiver) -> None:
