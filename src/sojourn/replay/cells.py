@@ -111,7 +111,7 @@ class Cells:
         indexes = within(starts)
         owners = np.repeat(np.arange(len(firsts)), np.diff(starts))
         cells = firsts[owners] + indexes
-        full = np.asarray(self._keys._sizes)[cells] >= 0 if len(cells) else cells > 0
+        full = np.asarray(self._keys._sizes)[cells] >= 0
         owners, indexes, cells = owners[full], indexes[full], cells[full]
         return pa.record_batch(
             [

@@ -14,6 +14,7 @@ cdef class RequirementRows:
     cdef const long long[::1] offsets
     cdef const long long[::1] submitted_ms
     cdef const long long[::1] deadlines_ms
+    cdef const long long[::1] order
 
 
 @cython.final

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sojourn.replay import schemas
-from sojourn.replay.arrays import grown, integers, slab, text_parts
+from sojourn.replay.arrays import grown, in_order, integers, slab, text_parts
 from sojourn.replay.nodes import NumberList, TimedTrees
 from sojourn.replay.texts import Texts
 
@@ -30,6 +30,7 @@ class RequirementRows:
         self.offsets = integers(batch.column("offset"))
         self.submitted_ms = integers(batch.column("submitted_ms"))
         self.deadlines_ms = integers(batch.column("deadline_ms"))
+        self.order = in_order(self.submitted_ms)
 
 
 class Needs(TimedTrees):
@@ -127,9 +128,8 @@ class Needs(TimedTrees):
         return key
 
     def set_alarms(self, start_ms: int | None) -> None:
-        """Set the alarms of what is new, and take back those of what was removed."""
+        """Set the alarms of what is new."""
         self._set_alarms(*self._take_fresh(), start_ms)
-        self._alarms.clear_many(self._gone.take_all())
 
     def due(self, now_ms: int) -> Any:
         """Return the requirements whose deadline has come; their alarms are off."""

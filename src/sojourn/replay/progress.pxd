@@ -2,9 +2,11 @@ cimport cython
 
 from sojourn.replay.name_table cimport NameTable
 from sojourn.replay.needs cimport Needs, RequirementRows
-from sojourn.replay.signals_ahead cimport SignalsAhead
+from sojourn.replay.nodes cimport NumberList
+from sojourn.replay.signals_ahead cimport SignalRows, SignalsAhead
 
 
+@cython.final
 cdef class Progress:
     cdef object _forget_ms
     cdef long long _keep_ms
@@ -21,21 +23,27 @@ cdef class Progress:
     cdef int[::1] _row_numbers
     cdef long long[::1] _row_moments
     cdef long long _row_count
+    cdef NumberList _aside
+    cdef long long _aside_taken
 
     @cython.locals(n="long long", row="long long")
-    cdef int _take_signals(
-        self,
-        const int[::1] keys,
-        const long long[::1] offsets,
-        const long long[::1] at_ms,
-        const long long[::1] order,
-    ) except -1
+    cdef int _take_signals(self, SignalRows rows) except -1
 
-    @cython.locals(bounded="bint", bound="long long", earlier="long long", later="long long")
-    cdef bint _take_signal(self, long long key, long long offset, long long at_ms) except -1
+    @cython.locals(row="long long")
+    cdef int _take_aside(self, SignalRows rows, long long until_ms) except -1
+
+    @cython.locals(
+        bounded="bint",
+        bound="long long",
+        is_news="bint",
+        earlier="long long",
+        later="long long",
+    )
+    cdef int _take_signal(self, long long key, long long offset, long long at_ms) except -1
 
     @cython.locals(
         n="long long",
+        row="long long",
         key="long long",
         offset="long long",
         start_ms="long long",
@@ -44,7 +52,9 @@ cdef class Progress:
         moment_ms="long long",
         deadline_ms="long long",
     )
-    cdef int _take_requirements(self, RequirementRows rows, bint has_now, long long now_ms) except -1
+    cdef int _take_requirements(
+        self, RequirementRows rows, SignalRows signals, bint has_now, long long now_ms
+    ) except -1
 
     cdef void _note_moment(self, long long row, long long moment_ms) noexcept
 
@@ -55,6 +65,8 @@ cdef class Progress:
     cdef int _expire(self, const int[::1] nodes) except -1
 
     cdef int _note_busy(self, long long key, long long at_ms) except -1
+    cdef bint _is_idle(self, long long key, long long at_ms) noexcept
+    cdef bint _is_known(self, long long key) noexcept
 
     @cython.locals(key="long long")
     cdef int _forget(self, long long before_ms) except -1

@@ -22,8 +22,10 @@ the deadline. As time moves on, signals ahead fall into `reached`, and requireme
 is final or whose deadline is past.
 
 Signals are taken in the order of their time, before the requirements of the same batch, so that
-few candidates are bettered. Signals ahead and requirements are ordered by offset, in forests of
-one tree a key: whom a signal concerns is one range of offsets.
+few candidates are bettered; but one that comes so long after all others of its key that these are
+to be forgotten waits for the requirements that were submitted before it. Signals ahead and
+requirements are ordered by offset, in forests of one tree a key: whom a signal concerns is one
+range of offsets.
 """
 
 from __future__ import annotations
@@ -34,10 +36,11 @@ import numpy as np
 import pyarrow as pa
 
 from sojourn.replay import journal, schemas
-from sojourn.replay.arrays import grown, in_order, integers, slab
+from sojourn.replay.arrays import grown, integers, slab
 from sojourn.replay.name_table import NameTable
 from sojourn.replay.needs import Needs, RequirementRows
-from sojourn.replay.signals_ahead import SignalsAhead
+from sojourn.replay.nodes import NumberList
+from sojourn.replay.signals_ahead import SignalRows, SignalsAhead
 from sojourn.replay.times import check_forward
 
 _ENTRY = "Pent"
@@ -77,6 +80,9 @@ class Progress:
         self._row_numbers = slab(0, "i")
         self._row_moments = slab(0, "q")
         self._row_count = 0
+        # Of the signals of this batch, those that end what is known of their key.
+        self._aside = NumberList()
+        self._aside_taken = 0
 
     @property
     def now_ms(self) -> int | None:
@@ -98,7 +104,7 @@ class Progress:
         """How much memory it takes."""
         by_key = self._reached.nbytes + self._has_reached.nbytes + self._busy_ms.nbytes
         batch = self._row_numbers.nbytes + self._row_moments.nbytes
-        parts = self._names.nbytes + self._needs.nbytes + self._ahead.nbytes
+        parts = self._names.nbytes + self._needs.nbytes + self._ahead.nbytes + self._aside.nbytes
         return int(by_key + batch + parts)
 
     def __len__(self) -> int:
@@ -150,7 +156,7 @@ class Progress:
     def snapshot(self) -> bytes:
         """Return all of the state as bytes, for `restore`."""
         numbers = self._names.numbers()
-        place_of_key = np.zeros(self._names.texts.places + 1, dtype=np.int32)
+        place_of_key = np.zeros(self._names.texts.places, dtype=np.int32)
         place_of_key[numbers] = np.arange(len(numbers))
         none = np.asarray(self._has_reached)[numbers] == 0
         keys = pa.record_batch(
@@ -194,23 +200,24 @@ class Progress:
     ) -> None:
         self._row_count = 0
         self._needs.clear_improved()
+        self._aside.take_all()
+        self._aside_taken = 0
+        news = None
         if signals is not None and len(signals):
-            keys = self._names.look_up(signals.column("key"))
-            at_ms = integers(signals.column("at_ms"))
+            news = SignalRows(signals, self._names.look_up(signals.column("key")))
             self._reserve_keys()
             self._ahead.reserve(len(signals))
-            self._take_signals(keys, integers(signals.column("offset")), at_ms, in_order(at_ms))
+            self._take_signals(news)
         if requirements is not None and len(requirements):
-            keys = self._names.look_up(requirements.column("key"))
+            wanted = RequirementRows(requirements, self._names.look_up(requirements.column("key")))
             self._reserve_keys()
             self._needs.reserve(len(requirements))
             if len(self._row_numbers) < len(requirements):
                 self._row_numbers = slab(len(requirements), "i")
                 self._row_moments = slab(len(requirements), "q")
-            self._take_requirements(
-                RequirementRows(requirements, keys), now_ms is not None, now_ms or 0
-            )
-            self._release_keys(keys)
+            self._take_requirements(wanted, news, now_ms is not None, now_ms or 0)
+            self._release_keys(wanted.keys)
+        self._take_aside(news, _MOST_MS)
 
     def _candidates(self, requirements: pa.RecordBatch | None) -> pa.RecordBatch:
         """Return the candidates: of requirements that waited, and of those just arrived."""
@@ -218,8 +225,8 @@ class Progress:
         parts = [] if improved is None else [improved]
         if self._row_count and requirements is not None:
             rows = requirements.select(schemas.CANDIDATES.names[:4])
-            if self._row_count < len(requirements):
-                numbers = np.asarray(self._row_numbers[: self._row_count])
+            numbers = np.asarray(self._row_numbers[: self._row_count])
+            if not np.array_equal(numbers, np.arange(len(requirements))):
                 rows = rows.take(pa.array(numbers))
             moments = pa.array(np.array(self._row_moments[: self._row_count]))
             rows = pa.record_batch([*rows.columns, moments], names=schemas.CANDIDATES.names)
@@ -280,59 +287,77 @@ class Progress:
 
     # The loops.
 
-    def _take_signals(self, keys: Any, offsets: Any, at_ms: Any, order: Any) -> None:
-        """Take signals in, in the order of their time."""
-        for n in range(len(order)):
-            row = order[n]
-            self._take_signal(keys[row], offsets[row], at_ms[row])
+    def _take_signals(self, rows: SignalRows) -> None:
+        """Take signals in, in the order of their time, but set those aside that have to wait."""
+        for n in range(len(rows.order)):
+            row = rows.order[n]
+            if self._is_idle(rows.keys[row], rows.at_ms[row]):
+                self._aside.add(row)
+            else:
+                self._take_signal(rows.keys[row], rows.offsets[row], rows.at_ms[row])
 
-    def _take_signal(self, key: int, offset: int, at_ms: int) -> bool:
-        """Take a signal in; say whether it was news."""
+    def _take_aside(self, rows: Any, until_ms: int) -> None:
+        """Take in the signals set aside, up to this time."""
+        while self._aside_taken < self._aside.count:
+            row = self._aside.at(self._aside_taken)
+            if rows.at_ms[row] > until_ms:
+                break
+            self._aside_taken += 1
+            self._take_signal(rows.keys[row], rows.offsets[row], rows.at_ms[row])
+
+    def _take_signal(self, key: int, offset: int, at_ms: int) -> None:
+        """Take a signal in."""
         self._note_busy(key, at_ms)
         bounded = self._has_reached[key] != 0
         bound = self._reached[key]
-        if bounded and bound >= offset:
-            return False
-        # The last signal ahead at or before this one: if it brings as much, this one is no news.
-        earlier = self._ahead.latest_until(key, at_ms)
-        if earlier:
-            bounded = True
-            bound = self._ahead.offset(earlier)
-            if bound >= offset:
-                return False
-        # Those at or after it that bring no more are no news any longer.
-        while True:
-            later = self._ahead.earliest_from(key, at_ms)
-            if later == 0 or self._ahead.offset(later) > offset:
-                break
-            self._ahead.remove(later)
-        self._ahead.put(key, offset, at_ms)
-        if self._needs.has(key):
-            self._needs.improve(key, bounded, bound, offset, at_ms)
-        return True
+        is_news = not bounded or bound < offset
+        if is_news:
+            # The last signal ahead at or before this one may bring as much already.
+            earlier = self._ahead.latest_until(key, at_ms)
+            if earlier:
+                bounded = True
+                bound = self._ahead.offset(earlier)
+                is_news = bound < offset
+        if is_news:
+            # Those at or after it that bring no more are no news any longer.
+            while True:
+                later = self._ahead.earliest_from(key, at_ms)
+                if later == 0 or self._ahead.offset(later) > offset:
+                    break
+                self._ahead.remove(later)
+            self._ahead.put(key, offset, at_ms)
+            if self._needs.has(key):
+                self._needs.improve(key, bounded, bound, offset, at_ms)
 
-    def _take_requirements(self, rows: RequirementRows, has_now: bool, now_ms: int) -> None:
-        """Take requirements in; the letters are those at the head of the file."""
-        for n in range(len(rows.keys)):
-            key = rows.keys[n]
-            offset = rows.offsets[n]
-            start_ms = rows.submitted_ms[n]
-            deadline_ms = rows.deadlines_ms[n]
+    def _take_requirements(
+        self, rows: RequirementRows, signals: Any, has_now: bool, now_ms: int
+    ) -> None:
+        """Take requirements in, in the order of their time.
+
+        Signals set aside come when it is their time. The letters are those at the head of the file.
+        """
+        for n in range(len(rows.order)):
+            row = rows.order[n]
+            key = rows.keys[row]
+            offset = rows.offsets[row]
+            start_ms = rows.submitted_ms[row]
+            deadline_ms = rows.deadlines_ms[row]
+            self._take_aside(signals, start_ms)
             self._note_busy(key, start_ms)
             if self._has_reached[key] and self._reached[key] >= offset:  # A
-                self._note_moment(n, start_ms)
+                self._note_moment(row, start_ms)
                 continue
             covering = self._ahead.covering(key, offset)
             if covering:  # B
                 at_ms = self._ahead.at_ms(covering)
                 moment_ms = at_ms if at_ms > start_ms else start_ms
                 if moment_ms <= deadline_ms:
-                    self._note_moment(n, moment_ms)
+                    self._note_moment(row, moment_ms)
                 if at_ms <= start_ms or (has_now and at_ms <= now_ms):
                     continue  # final
             if has_now and deadline_ms <= now_ms:
                 continue
-            self._needs.put(rows, n)
+            self._needs.put(rows, row)
 
     def _note_moment(self, row: int, moment_ms: int) -> None:
         self._row_numbers[self._row_count] = row
@@ -361,14 +386,24 @@ class Progress:
 
     def _note_busy(self, key: int, at_ms: int) -> None:
         """The key has news, or somebody who waits; what it reached too long before is forgotten."""
-        if not self._needs.has(key):
-            if at_ms > self._floor_ms and self._busy_ms[key] < at_ms - self._keep_ms:
-                self._has_reached[key] = 0
-                self._ahead.remove_all(key)
-            if not self._has_reached[key] and not self._ahead.has(key):
-                self._busy_ms[key] = at_ms
-        if at_ms > self._busy_ms[key]:
+        if self._is_idle(key, at_ms):
+            self._has_reached[key] = 0
+            self._ahead.remove_all(key)
+        if at_ms > self._busy_ms[key] or not self._is_known(key):
             self._busy_ms[key] = at_ms
+
+    def _is_idle(self, key: int, at_ms: int) -> bool:
+        """Say whether all that is known of the key is to be forgotten by this time."""
+        return bool(
+            at_ms > self._floor_ms
+            and self._busy_ms[key] < at_ms - self._keep_ms
+            and self._is_known(key)
+            and not self._needs.has(key)
+        )
+
+    def _is_known(self, key: int) -> bool:
+        """Say whether the key has reached something, or is about to, or somebody waits for it."""
+        return bool(self._has_reached[key] or self._needs.has(key) or self._ahead.has(key))
 
     def _forget(self, before_ms: int) -> None:
         """Forget keys without waiters or news since then."""
@@ -389,6 +424,6 @@ class Progress:
 
     def _release_key(self, key: int) -> None:
         """Remove the key if there is nothing to know of it."""
-        if not (self._has_reached[key] or self._needs.has(key) or self._ahead.has(key)):
+        if not self._is_known(key):
             self._busy_ms[key] = 0
             self._names.remove(key)

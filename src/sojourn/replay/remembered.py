@@ -1,7 +1,6 @@
 """Remembered ids: those of operations that have ended, each until a time of its own.
 
-A queue holds them from the one to be forgotten first. An id may be in it twice, after an operation
-that was submitted anew; then only its last time counts.
+A queue holds them from the one to be forgotten first.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Remembered:
         return bool(self._has_until[id] != 0 and self._until_ms[id] >= at_ms)
 
     def put(self, id: int, until_ms: int) -> None:
-        """Remember the id until this time, which is not before that of others put in before."""
+        """Remember the id, which is not remembered, until this time; no other is until later."""
         self._has_until[id] = 1
         self._until_ms[id] = until_ms
         if self._last == len(self._queue_ms):
@@ -66,27 +65,19 @@ class Remembered:
 
     def pop(self, now_ms: int) -> int:
         """Forget an id whose time is up, and return it; -1 if there is none."""
-        while self._first < self._last and self._queue_ms[self._first] <= now_ms:
-            id = self._queue_ids[self._first]
-            self._first += 1
-            if self._has_until[id] and self._until_ms[id] <= now_ms:
-                self._has_until[id] = 0
-                return id  # type: ignore[no-any-return]
-        return -1
+        if self._first == self._last or self._queue_ms[self._first] > now_ms:
+            return -1
+        id = self._queue_ids[self._first]
+        self._first += 1
+        self._has_until[id] = 0
+        return id  # type: ignore[no-any-return]
 
     def rows(self, names: NameTable) -> pa.RecordBatch:
         """Return all ids, from the one to be forgotten first, for `fill`."""
         ids = np.asarray(self._queue_ids)[self._first : self._last]
         until_ms = np.asarray(self._queue_ms)[self._first : self._last]
-        counts = np.asarray(self._until_ms)[ids] == until_ms
-        counts &= np.asarray(self._has_until)[ids] != 0
-        return pa.record_batch(
-            [
-                names.column(integers(ids[counts], "i"), pa.large_string()),
-                pa.array(until_ms[counts]),
-            ],
-            schema=schemas.HELD_IDS,
-        )
+        texts = names.column(integers(ids, "i"), pa.large_string())
+        return pa.record_batch([texts, pa.array(until_ms)], schema=schemas.HELD_IDS)
 
     def fill(self, ids: Any, until_ms: Any) -> None:
         """Put in what was in a snapshot."""

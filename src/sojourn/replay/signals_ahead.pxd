@@ -4,6 +4,14 @@ from sojourn.replay.nodes cimport TimedTrees
 
 
 @cython.final
+cdef class SignalRows:
+    cdef const int[::1] keys
+    cdef const long long[::1] offsets
+    cdef const long long[::1] at_ms
+    cdef const long long[::1] order
+
+
+@cython.final
 cdef class SignalsAhead(TimedTrees):
     cdef long long offset(self, long long node) noexcept
 
@@ -28,6 +36,4 @@ cdef class SignalsAhead(TimedTrees):
     cdef int _free_all(self, const int[::1] nodes) except -1
 
     @cython.locals(n="long long")
-    cdef int _put_all(
-        self, const int[::1] keys, const long long[::1] offsets, const long long[::1] at_ms
-    ) except -1
+    cdef int _put_all(self, SignalRows rows) except -1

@@ -11,8 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 from sojourn.replay import schemas
-from sojourn.replay.arrays import integers
+from sojourn.replay.arrays import in_order, integers
 from sojourn.replay.nodes import TimedTrees
+
+
+class SignalRows:
+    """The columns of a batch of signals, as arrays; keys as numbers."""
+
+    def __init__(self, batch: pa.RecordBatch, keys: Any) -> None:
+        self.keys = keys
+        self.offsets = integers(batch.column("offset"))
+        self.at_ms = integers(batch.column("at_ms"))
+        self.order = in_order(self.at_ms)
 
 
 class SignalsAhead(TimedTrees):
@@ -107,16 +117,12 @@ class SignalsAhead(TimedTrees):
     def fill(self, rows: pa.RecordBatch) -> None:
         """Put in what was in a snapshot; alarms are set as of a batch."""
         self.reserve(len(rows))
-        self._put_all(
-            integers(rows.column("key"), "i"),
-            integers(rows.column("offset")),
-            integers(rows.column("at_ms")),
-        )
+        self._put_all(SignalRows(rows, integers(rows.column("key"), "i")))
 
     def _free_all(self, nodes: Any) -> None:
         for n in range(len(nodes)):
             self._nodes.free(nodes[n])
 
-    def _put_all(self, keys: Any, offsets: Any, at_ms: Any) -> None:
-        for n in range(len(keys)):
-            self.put(keys[n], offsets[n], at_ms[n])
+    def _put_all(self, rows: SignalRows) -> None:
+        for n in range(len(rows.keys)):
+            self.put(rows.keys[n], rows.offsets[n], rows.at_ms[n])

@@ -118,7 +118,7 @@ class Waiting:
         until_ms = self._remembered.next_ms
         if until_ms is None:
             return None
-        return min(until_ms + self._remember_ms // 4, 2**63 - 1)
+        return min(until_ms + self._remember_ms // 4, _MOST_MS)
 
     @property
     def nbytes(self) -> int:
@@ -271,7 +271,7 @@ class Waiting:
             self._release_ids(ids)
 
     def _move(self, now_ms: int | None) -> Any:
-        """Move time, if it is to move; return the operations that have ended."""
+        """Move time, if it is to move; return what has ended, in the order of time."""
         start_ms = self.now_ms if now_ms is None else now_ms
         self._ahead.set_alarms(start_ms)
         touched = self._touched_nodes.take_all()
@@ -284,14 +284,14 @@ class Waiting:
         self._started = True
         self._now_ms = now_ms
         due = self._ends.due(now_ms)
-        return np.concatenate([np.asarray(ended.numbers()), np.asarray(due)]).data
+        nodes = np.concatenate([np.asarray(ended.numbers()), np.asarray(due)])
+        return nodes[np.asarray(in_order(np.asarray(self._ends.times_ms)[nodes]))].data
 
     def _outcomes(self, ended: Any) -> pa.RecordBatch:
-        """Return how these ended, in the order of time, and put them into that order."""
+        """Return how these ended."""
         count = len(ended)
         if not count:
             return pa.RecordBatch.from_pylist([], schemas.ENDED)
-        self._sort(ended)
         status, by = slab(count, "i"), slab(count, "i")
         at_ms = slab(count, "q")
         self._end_all(ended, status, at_ms, by)
@@ -312,18 +312,13 @@ class Waiting:
             schema=schemas.ENDED,
         )
 
-    def _sort(self, ended: Any) -> None:
-        nodes = np.asarray(ended)
-        nodes[:] = nodes[np.asarray(in_order(np.asarray(self._ends.times_ms)[nodes]))]
-
     def _remove(self, ended: Any, now_ms: int | None) -> None:
         """Keep of what ended only the id, for a while; forget what need not be known any more."""
         if now_ms is None:
             return
-        if len(ended):
-            self._sort(ended)
-            self._remember(ended, now_ms, self._remember_ms)
         self._forget(now_ms)
+        if len(ended):
+            self._remember(ended, now_ms, self._remember_ms)
         self._remove_cancels(self._ahead.due(now_ms))
 
     def _id_column(self, nodes: Any, kind: pa.DataType) -> pa.Array:
