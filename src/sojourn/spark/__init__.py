@@ -1,4 +1,4 @@
-"""Operations as data on Spark: DataFrames in, DataFrames out, batch and streaming."""
+"""Operations as rows on Spark: DataFrames in, DataFrames out, batch and streaming."""
 
 try:
     import pyspark as _pyspark  # noqa: F401

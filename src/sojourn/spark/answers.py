@@ -1,4 +1,4 @@
-"""The answers: the rows that come out of a batch, outcomes, pending and rejected, in one schema."""
+"""The answers: the rows that a batch job returns, outcomes, pending and rejected, in one schema."""
 
 from __future__ import annotations
 

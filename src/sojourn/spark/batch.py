@@ -1,7 +1,7 @@
 """Resolve DataFrames: operations, signals and cancels in, outcomes out.
 
-The work is done where the data is: in one stage beside all signals, see broadcast.py, or in three
-with a shuffle between them, see stages.py.
+The job has one stage, with all signals broadcast (broadcast.py), or three stages with a shuffle
+between them (stages.py). If each operation has one requirement, one shuffle is enough (single.py).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from sojourn.spark.workers import check_workers
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Of what Spark knows of the input's size, this much makes a partition; files are smaller than what
-# is in them, and a task needs several times that to work.
+# Input bytes of a partition, as Spark knows them. Files are smaller than what is in them, and a
+# task needs several times that to work.
 _PARTITION_BYTES = 16 << 20
-# Less than this is done before a sample would be.
+# A smaller input is done sooner than a sample of it.
 _LEAST_BYTES_TO_SAMPLE = 16 << 20
 _SAMPLED_SHARE = 0.01
 _MOST_PARTITIONS = 60_000
@@ -36,7 +36,7 @@ _MOST_PARTITIONS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What became of the operations, and the rows that meant nothing, as DataFrames.
+    """How the operations ended, which are pending, and the rejected rows, as DataFrames.
 
     All three are read from `rows`, which has all of them with a column `kind`: "outcome",
     "pending" or "rejected". Nothing is kept: each action on one of them does the whole work. To use
@@ -149,7 +149,7 @@ def resolve(
 
 
 def _suitable(operations_df: DataFrame, tables: Tables) -> str:
-    # Operations are read twice on the way of the broadcast.
+    # The broadcast path reads operations twice.
     if (
         not is_remote(operations_df)
         and strategies.suits_broadcast(tables, _cores(operations_df))

@@ -1,8 +1,8 @@
-"""Beside: a job that Spark runs while the driver does something else.
+"""Beside: a Spark job that runs while the driver does something else.
 
-Spark gives its cores first to the job that was started first. So the caller's own job, which more
-depends on, is planned before the other one is started; then it is the first, and the other one
-takes the cores that it leaves.
+Spark gives its cores first to the job that started first. So the caller plans its own job, which
+matters more, before it starts the other one. Then its own job is the first, and the other one gets
+the cores that are left.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 class Beside(Generic[T]):
     """Runs `work`, which starts jobs, in a thread; leaving the block waits for it.
 
-    If the block fails its jobs are cancelled, and what became of them does not matter.
+    If the block fails, its jobs are cancelled and their errors ignored.
     """
 
     def __init__(self, session: SparkSession, work: Callable[[], T]) -> None:

@@ -7,17 +7,16 @@
                                             ├── others ── end_operations ─────────────── rows
     operations ─────────────────────────────┴── suspects ── pack ─ by id ─ end_firsts ── rows
 
-1. Two jobs are run at once. The first reduces signals and cancels to steps (replay/steps.py), part
-   by part; the driver merges them, and they become the index that is broadcast. Beside it the
-   second one hashes the ids, and the driver looks for hashes that are there twice: their ids are
-   suspects, duplicates or very unlucky.
-2. Operations look up their moments in the index, and end where they are, a few at a time. No row
-   of theirs goes through a shuffle, and a hot key is like any other.
+1. Two jobs run at once. One reduces signals and cancels to steps (replay/steps.py), part by part;
+   the driver merges them into the index, which is broadcast. The other job hashes the ids, and the
+   driver looks for hashes that occur twice: their ids are suspects. Nearly all are duplicates.
+2. Operations look up their moments in the index, and end where they are, a few at a time. They are
+   not shuffled, and a hot key is like any other.
 3. Only suspects are shuffled, by id, so that one task sees all operations of an id.
 
-A task that has found too many steps gives up, and so does the driver: then rows are shuffled. Ids
-are read twice, to be hashed and to be looked up. Both go by the id alone to tell suspects from
-others, so a row is never lost; but rows that are not the same when read again may hide a duplicate.
+A task that finds too many steps stops, and so does the driver: then rows are shuffled. Ids are read
+twice, to be hashed and to be looked up. Both times the id alone decides whether it is a suspect, so
+no row is lost. But if the rows differ when they are read again, a duplicate may be missed.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _PARTS = 16
 
 
 class Limits(NamedTuple):
-    """What is too much for a broadcast, and is better shuffled."""
+    """Above these limits rows are shuffled instead of broadcast."""
 
     steps: int = 1 << 24  # about 300 MB
     rejected: int = 100_000  # signals and cancels; they go over the driver
@@ -71,7 +70,7 @@ NO_LIMITS = Limits(rows.MOST, rows.MOST, 1.0)
 
 
 class TooMany(SojournError, RuntimeError):
-    """There is more than a broadcast is good for; `strategy="shuffle"` takes any number."""
+    """The input is too large for a broadcast; `strategy="shuffle"` takes any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +145,14 @@ class Findings:
         )
 
     def rejected_rows(self) -> pa.Table:
-        """The signals and cancels that mean nothing."""
+        """The signals and cancels that are rejected."""
         rejected = parcels.opened(self.rejected)
         return rows.REJECTED.empty_table() if rejected is None else rejected
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What the first jobs tell: the index, the ids to look at, and the rows that mean nothing."""
+    """What the first jobs found: the index, the hashes of the ids, and rejected rows."""
 
     index: Index
     suspects: Hashes
@@ -214,7 +213,7 @@ def resolved(
     output: StructType | str,
     last: Callable[[Stage], Stage] = lambda stage: stage,
 ) -> tuple[DataFrame, pa.Table]:
-    """Run the first jobs; return what the last one makes, and the signals that mean nothing.
+    """Run the first jobs; return the rows of the last one, and the rejected signals.
 
     `last` may do something with the rows where they are made; `output` is what it makes of them.
     Raises TooMany.

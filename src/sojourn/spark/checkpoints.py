@@ -5,9 +5,9 @@
     CHECKPOINT/sources/0/        of a folder: the files that were read, and in which batch
     CHECKPOINT/state/1, state/0  heads, snapshots and logs of the key shards and of the id shards
 
-Engines are made of the state as a worker makes them. To fork a checkpoint is to begin another one
-where it stands, with the same number of shards or another: the state comes in as the initial state
-of the new stream's first batch, and the sources are told what has been read.
+Engines are rebuilt from the state as a worker does it. A fork of a checkpoint is another checkpoint
+that begins where the first one ends, with the same number of shards or another. The state becomes
+the initial state of the new stream's first batch, and the sources go on behind what was read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _STATE_SCHEMA = pa.schema(
         *PACE,
     ]
 )
-# Here a shard goes by its label.
+# Here a shard is known by its label.
 _CUT_SCHEMA = pa.schema([("shard", pa.int64()), ("piece", pa.binary())])
 _INITIAL_SCHEMA = pa.schema([("shard", pa.int64()), ("snapshot", pa.binary()), *PACE])
 
@@ -147,7 +147,7 @@ class Checkpoint:
         reader = reader.option("batchId", self.batch).option("stateVarName", name)
         state = reader.load(self.path)
         label = state["key"]["shard"]
-        # Before there were labels, shards went by their numbers, of 32 bits.
+        # Before there were labels, shards were known by their 32-bit numbers.
         has_labels = dict(state.select(label.alias("label")).dtypes)["label"] == "bigint"
         return state.withColumn("shard", shard_with(label) if has_labels else label)
 
@@ -188,7 +188,7 @@ def _engine(stage: int, head: Head, rows: list[dict[str, Any]]) -> Any:
 def _cut(
     stage: int, shards: int, now_ms: int | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Cut engines up for another number of shards; all of them are told the time first."""
+    """Cut engines for another number of shards; all are advanced to the same time first."""
     kind = _ENGINES[stage]
     # Every shard keeps the pace, also one that has nothing.
     pieces: list[dict[str, Any]] = [{"shard": label} for label in labels(shards)]
@@ -267,7 +267,7 @@ def _read_so_far(origin: Checkpoint, source: int, offset: str) -> str | None:
     except ValueError:
         at = None
     if isinstance(at, int):
-        return None  # the heartbeat, which begins anew
+        return None  # the heartbeat, which starts again
     if isinstance(at, dict) and set(at) == {"logOffset"}:
         files = origin.source_files(source, at["logOffset"])
         lines = [json.dumps(entry | {"batchId": _READ_BEFORE}) for entry in files]
@@ -276,7 +276,7 @@ def _read_so_far(origin: Checkpoint, source: int, offset: str) -> str | None:
         return f"\0v1\n{offset}"  # Kafka's; the first byte is for the oldest of its readers
     raise SojournError(
         f"source {source} of {origin.path} is neither a folder nor a topic (its offset is "
-        f"{offset[:100]}), and it is not known how another one would go on behind it"
+        f"{offset[:100]}), and a fork cannot tell such a source where to go on"
     )
 
 

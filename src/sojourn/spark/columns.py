@@ -1,7 +1,7 @@
-"""DataFrames as people have them, as operations, signals and cancels: see `replay/columns.py`.
+"""Columns: turn a user's DataFrame into operations, signals or cancels; see `replay/columns.py`.
 
-All of it is Spark's own expressions, so it works on batch and streaming DataFrames alike and costs
-no trip to Python.
+Only Spark's own expressions are used. So it works on batch and streaming DataFrames, and no row
+goes through Python.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Contents: what the snapshots of a stream's engines say of one id or one key."""
+"""Contents: what the snapshots of a stream's engines hold about one id or one key."""
 
 from __future__ import annotations
 

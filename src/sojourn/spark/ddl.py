@@ -1,4 +1,4 @@
-"""Columns as Spark's SQL writes them, made from the Arrow schemas that the stages use."""
+"""DDL: columns as Spark's SQL writes them, made from the Arrow schemas that the stages use."""
 
 from __future__ import annotations
 

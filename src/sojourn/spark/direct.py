@@ -1,13 +1,13 @@
-"""The direct way: a task reads its files, and writes its answers, without the JVM in between.
+"""The direct path: a task reads its files and writes its answers itself, without the JVM.
 
-Spark would take rows from Python, or from its own readers, one by one into the JVM, send them back
-as Arrow, and do the same with the answers. Here a task gets the number of its part, and the rows
-stay Arrow from file to file:
+Otherwise Spark takes rows one by one into the JVM and sends them to Python as Arrow, and the same
+again for the answers. Here a task gets only the number of its part, and the rows stay Arrow from
+file to file:
 
     part 7 ── read ── end_operations ── write part-00007.parquet ── "done"
 
-It is the broadcast path (broadcast.py) with another source and another end. Answers are written
-where the driver finds them, so it is for a session on one machine.
+It is the broadcast path (broadcast.py) with another source and another sink. The driver must see
+the files that tasks write, so this path is for a session on one machine.
 """
 
 from __future__ import annotations

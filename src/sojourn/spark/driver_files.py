@@ -1,9 +1,9 @@
-"""Driver files: a small batch becomes a Parquet file in the driver, without a job of Spark's.
+"""Driver files: the driver writes a small batch as a Parquet file, without a Spark job.
 
-For Spark, writing a folder is a job of its own: it is planned, its tasks write a file each, and all
-of it is committed by renames. For the few thousand rows of a live batch that takes longer than the
-rest of the sink. Small parcels come to the driver with the batch's numbers anyway; there Arrow
-makes a file of them, of the same columns and types as Spark's.
+For Spark, writing a folder is a job: Spark plans it, its tasks write a file each, and renames
+commit them. For the few thousand rows of a live batch that takes longer than the rest of the sink.
+Small parcels come to the driver with the batch's numbers anyway. The driver makes a file of them
+with Arrow, with the same columns and types as Spark's.
 """
 
 from __future__ import annotations

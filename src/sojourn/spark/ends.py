@@ -1,4 +1,4 @@
-"""The ends: outcomes and rejected rows, in parcels as the second stage gives them, and unpacked."""
+"""The ends: outcomes and rejected rows, as parcels of the second stage, and unpacked."""
 
 from __future__ import annotations
 

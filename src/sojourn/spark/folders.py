@@ -1,4 +1,4 @@
-"""Folder: files on whatever file system Spark reaches, as the driver sees them."""
+"""Folder: files on any file system that Spark reaches, seen from the driver."""
 
 from __future__ import annotations
 

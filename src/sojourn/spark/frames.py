@@ -1,4 +1,4 @@
-"""The frames: the tables of a batch as DataFrames, and what Spark knows of their size."""
+"""The frames: the tables of a batch job as DataFrames, and their sizes as Spark knows them."""
 
 from __future__ import annotations
 

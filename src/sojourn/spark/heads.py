@@ -1,4 +1,4 @@
-"""Head: what is written down of a shard whatever else is, and read in every batch."""
+"""Head: the small part of a shard's state that every batch reads."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
 """The hot keys: a key with a large share of all rows is cut into slices by offset.
 
-A task has all rows of its keys. If one key has half of all rows, one task would carry half the
-job. So the rows of such a key are cut into slices, each about as large as a partition should be:
+A task has all rows of its keys. If one key has half of all rows, one task has half of the
+work. So the rows of such a key are cut into slices, each about as large as a partition should be:
 
     offset      0 ......... 4711 ......... 9120 .........      the cuts: 4711, 9120
     slice            0              1              2
 
 A requirement is in the slice of its offset. Signals that fulfil it are those of its own slice
 with an offset not below its own, and all of the later slices. Of those only the earliest matters.
-So whoever sends signals to slice 2 tells slices 0 and 1 the earliest of what it sent, as a signal
-with the last offset of the slice: all requirements there are fulfilled by it, and none of a later
-slice, should that be in the same task. And no task needs to know of slices.
+So a task that sends signals to slice 2 also sends the earliest of them to slices 0 and 1, as a
+signal with the last offset of that slice. It fulfils all requirements of that slice, and none of a
+later slice in the same task. So the receiving tasks need not know of slices.
 
-Which keys are hot, and where to cut them, is seen from a sample.
+A sample shows which keys are hot, and where to cut them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sojourn.spark.ddl import ddl
 
 _SAMPLE = pa.schema([("key", pa.string()), ("offset", pa.int64()), ("weight", pa.float64())])
 SAMPLE_SCHEMA = ddl(_SAMPLE)
-# As many rows of a sample are kept of each input partition.
+# So many rows of each input partition are kept for the sample.
 _KEPT_ROWS = 1_000
 # With fewer rows a sample says too little, and the job is small anyway.
 _LEAST_ROWS = 500

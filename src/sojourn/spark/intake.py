@@ -1,15 +1,15 @@
-"""The intake: rows as users have them go in, parcels for the shards come out.
+"""The intake: users' rows go in, parcels for the shards come out.
 
-Runs in Spark's Python workers, a partition of a table at a time. Rows that mean nothing become
-rejected ones; the others are laid out for the engines and sent to the shard of their key or id:
+Runs in Spark's Python workers, one partition of a table at a time. Invalid rows become rejected
+rows; the others are encoded for the engines and sent to the shard of their key or id:
 
     shard | kind    | least_ms, most_ms        | wall_ms        | body
     ------+---------+--------------------------+----------------+--------------------------
       3   | SIGNALS | the times of its rows    |                | rows, see parcels.py
       3   | SIGNALS | the latest of its source | of the batch   | none: it is a tick
 
-Every shard gets a tick for every partition of a source that had rows, so all shards know what time
-each source has shown. The heartbeat's ticks are of the kind TICK, and show none.
+Every shard gets a tick for every partition of a source that had rows, so all shards know the latest
+time of each source. The heartbeat's ticks are of the kind TICK, and have no time.
 """
 
 from __future__ import annotations

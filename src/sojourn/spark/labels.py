@@ -1,10 +1,10 @@
-"""Labels: the numbers by which Spark knows the shards, so that its tasks get equally many.
+"""Labels: the numbers by which Spark knows shards, chosen so that its tasks get equally many.
 
-Spark gives a row to the task number hash(label) mod tasks. By their own numbers, 32 shards fall on
-two tasks as 12 and 20, and on four as 5, 6, 7 and 14; a batch waits for the last of them.
-So a shard goes by a number whose hash, modulo 20160, is the shard's own. Then any number of tasks
-that divides 20160 (1 to 10, 12, 14 to 16, 18, 20, 21, 24, 28, 30, 32, … 64, …) is dealt shards in
-turn:
+Spark gives a row to the task number hash(label) mod tasks. By their own numbers, 32 shards would
+fall on two tasks as 12 and 20, and on four as 5, 6, 7 and 14; and a batch waits for its slowest
+task. So the label of a shard is a number whose hash, modulo 20160, is the shard's own number. Then
+any number of tasks that divides 20160 (1 to 10, 12, 14 to 16, 18, 20, 21, 24, 28, 30, 32, … 64, …)
+gets the shards in turn:
 
     shard                    0   1   2   3   4   5   …
     task, of 2               0   1   0   1   0   1
@@ -43,7 +43,7 @@ def labels(shards: int) -> tuple[int, ...]:
 
 
 def shard_with(label: Column) -> Column:
-    """Return the number of the shard that goes by this label."""
+    """Return the number of the shard with this label."""
     from pyspark.sql import functions as F
 
     return F.pmod(F.hash(label), F.lit(MODULUS)).cast("int")

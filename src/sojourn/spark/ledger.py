@@ -1,27 +1,27 @@
 """The ledger: how a shard's engine survives between batches.
 
-An engine lives in a Python worker and may be large, so it is not written whole every batch. In
-Spark's state store are, of every shard,
+An engine lives in a Python worker and may be large, so it is not written whole every batch. Spark's
+state store holds for every shard
 
     snapshot   the engine as it was some batches ago, in numbered parts
     log        what was applied since, a numbered entry a batch
     head       the tokens of the snapshot and of every entry, and a few numbers
 
-and a worker keeps the engines it has used last. A token is drawn at random each time a shard is
-written, and names that version. What a worker finds when it is given a shard:
+and a worker caches the engines it used last. Each write of a shard draws a random token, which
+names that version. A worker that is given a shard looks at the token of its engine:
 
-    A. its engine has the last token: it is up to date
-    B. its engine has another of the tokens: it is behind, and catches up with the entries after it
-    C. it has none, or one whose token is not there: that one saw a batch which failed afterwards
-       and does not count. The engine is rebuilt from the snapshot and the log
+    A. the last token: the engine is up to date
+    B. another token of the head: the engine is behind, and catches up with the entries after it
+    C. no engine, or a token that is not in the head: that engine saw a batch which failed
+       afterwards. The engine is rebuilt from the snapshot and the log
 
-So an engine that saw a failed batch is never used.
-Bytes are slow to read out of Spark's state, and shards change workers often; so entries are read
-one by one, and only those that are lacking.
+So an engine that saw a failed batch is never used. Reading bytes from Spark's state is slow, and
+shards change workers often; so entries are read one by one, and only those that are missing.
 
-A worker keeps engines up to a number of bytes, and those of a query only while it runs: nobody
-tells a worker that a query was stopped, so they go when it has not asked for any for some minutes.
-They are kept by the query's id, which it has from its checkpoint: started again it takes them over.
+A worker caches engines up to a number of bytes, and those of a query only while it runs. Workers
+are not told that a query has stopped, so its engines are dropped after some minutes without a
+request. They are cached by the query's id, which is in its checkpoint, so a query that is started
+again finds them.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from sojourn.spark.heads import HEAD, PART_BYTES, TOKEN_BYTES, Head, head_of, pa
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
-_SMALL_LOG = 1 << 16  # bytes; replaying less costs nothing to speak of
+_SMALL_LOG = 1 << 16  # bytes; replaying less costs next to nothing
 _PACKED = 2  # how many times smaller an entry is than its rows in memory, about
 _MOST_CACHED = 1 << 29  # bytes of engines that a worker keeps
-_SILENT_S = 600  # a query that has not asked for so long has been stopped
+_SILENT_S = 600  # a query without a request for so long has stopped
 
 _HEAD = from_arrow_schema(HEAD)
 _NUMBER = from_arrow_schema(pa.schema([("number", pa.int32())]))
@@ -74,7 +74,7 @@ class Cache:
         return sum(size for _, _, size in self._kept.values())
 
     def take(self, place: tuple[Any, Any, int]) -> tuple[bytes, Any]:
-        """Return token and engine, which are kept no longer; none if there are none."""
+        """Remove and return the token and the engine; b"" and None if there is none."""
         token, engine, _ = self._kept.pop(place, (b"", None, 0))
         return token, engine
 
@@ -86,7 +86,7 @@ class Cache:
             size -= self._kept.popitem(last=False)[1][2]
 
     def see(self, stream: Any, now_s: float) -> None:
-        """The stream runs. Of those that have been silent for long, drop everything."""
+        """Note that the stream runs; drop the engines of streams that have been silent for long."""
         self._asked_s[stream] = now_s
         for other, asked_s in list(self._asked_s.items()):
             if now_s - asked_s > _SILENT_S:
@@ -127,7 +127,7 @@ class Ledger:
         return Head() if state is None else head_of(state)
 
     def engine(self, shard: int, head: Head) -> Any:
-        """Return the shard's engine as of this head; the cache has it no longer, until `write`."""
+        """Return the shard's engine as of this head; it leaves the cache until `write`."""
         _, engine, seen = self.obtained(shard, head)
         for n in range(seen, head.entries):
             engine.replay(_bytes(self._log, n))

@@ -1,23 +1,24 @@
-"""The pace: how time goes on in a stream, the same in every shard.
+"""The pace: how a stream's time advances, the same in every shard.
 
-Each source (operations, signals, cancels) has a clock: the latest time it has shown, less
-`delay_ms`. The stream's time follows the slowest of them, or the fastest, and never goes back. One
-that has brought nothing for `idle_after_ms` on the wall is idle and holds nobody up; when all are
-idle, time goes on with the wall clock. Slowest, delay 10 s, idle after 20 s:
+Each source (operations, signals, cancels) has a clock: the latest time of its rows, less
+`delay_ms`. The stream's time follows the slowest clock, or the fastest, and never goes back. A
+source that has had no rows for `idle_after_ms` of the wall clock is idle, and time does not wait
+for it. When all are idle, time advances with the wall clock. Slowest, delay 10 s, idle after 20 s:
 
     wall   operations bring   signals bring   time
-     0 s        100 s             100 s        90 s   both clocks stand at 90 s
-     1 s        101 s                          90 s   signals are behind; nobody is late for it
+     0 s        100 s             100 s        90 s   both clocks are at 90 s
+     1 s        101 s                          90 s   signals are behind; their rows are not late
      8 s                          108 s        91 s   now operations are behind
     22 s                                       98 s   operations are idle; signals alone count
     31 s                                      101 s   so are signals, since 28 s; 3 s on the wall
 
-A row at or before the time that the stream had reached before its batch is late. It moves no clock,
-and does not end a silence; nor does a row from the future, which the intake has taken out.
+A row is late if it is at or before the time that the stream had reached before its batch. A late
+row moves no clock, and does not count as a row of its source; nor does a row from the future, which
+the intake has removed.
 
-What counts as now on the wall is the time that Spark wrote down for the batch before running it, so
-a batch that runs again sees the same time. After a stop the first batch holds what has arrived
-meanwhile, which is news; so time does not jump over rows that only waited for us.
+The wall clock of a batch shows the time that Spark recorded for it before running it, so a batch
+that runs again sees the same time. After a stop the first batch has the rows that arrived
+meanwhile. Their sources are not idle, so time does not jump over rows that waited for the restart.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _NONE: tuple[int | None, ...] = (None,) * len(SOURCES)
 
 @dataclass(frozen=True)
 class Rule:
-    """Whom time follows. Sources are told by their number in `SOURCES`."""
+    """Which clock time follows. Sources are known by their number in `SOURCES`."""
 
     sources: tuple[int, ...]
     delay_ms: int
@@ -43,16 +44,16 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Where time and the clocks stand; None as long as no row has been seen."""
+    """The time and the clocks; None as long as no row has been seen."""
 
     now_ms: int | None = None
     latest_ms: tuple[int | None, ...] = _NONE  # of each source's rows so far
     news_ms: tuple[int | None, ...] = _NONE  # when, on the wall, each last had a row in time
 
     def on(self, shown_ms: Sequence[int | None], wall_ms: int, rule: Rule) -> Pace:
-        """Return where time stands after a batch in which the sources' latest rows were these.
+        """Return the pace after a batch in which the sources' latest rows were these.
 
-        Its rows are late by where time stood before, here.
+        Its rows are late by the time before it, which is here.
         """
         latest_ms, news_ms = list(self.latest_ms), list(self.news_ms)
         for source in rule.sources:
@@ -72,7 +73,7 @@ class Pace:
 def _reached_ms(
     latest_ms: list[int | None], news_ms: list[int | None], wall_ms: int, rule: Rule
 ) -> int | None:
-    """Say what time it is by clocks and wall, whatever it was before; None if nobody can say."""
+    """Return the time by the clocks and the wall clock; None if it is not known."""
     shown_ms = [at_ms for at_ms in latest_ms if at_ms is not None]
     if not shown_ms:
         return None

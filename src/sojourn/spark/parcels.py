@@ -1,20 +1,20 @@
-"""The parcels: many rows travel as one.
+"""The parcels: many rows, packed into one row of Spark's.
 
-Between Python and the JVM, and through a shuffle, Spark handles rows one by one: each is converted,
-hashed, sorted and handed over on its own. Our rows are small and there are many of them. So a task
-sorts its rows by where they have to go, packs those for one place together as Arrow writes them,
-and for Spark that is one row. In a batch job:
+Spark handles rows one by one between Python and the JVM, and in a shuffle: it converts, hashes,
+sorts and passes on each of them. Our rows are small, and there are many of them. So a task sorts
+its rows by destination, and packs those of one destination together in Arrow's format; for Spark
+that is one row. In a batch job:
 
-    partition int   where it has to go
+    partition int   the destination
     kind      byte  what is in it
     place     long  which task packed it, and as which of its parcels: the order of arrival
     body      binary
 
-In a stream the place is a shard, and with the parcel go the times of its rows (intake.py).
+In a stream the destination is a shard, and the parcel has the times of its rows too (intake.py).
 
-Rows of a kind in `SCHEMAS` go without their schema, which the kind tells; others bring it along. A
-parcel is small enough to be moved about (it is made of a few megabytes of input at a time), and
-large enough for its own cost not to matter.
+Rows of a kind in `SCHEMAS` are packed without their schema, which the kind tells; others have it
+with them. A parcel is made of a few megabytes of input: small enough to be moved, and large enough
+that its own cost does not matter.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ MOMENTS = 11  # the answers
 STEPS = 12  # of signals
 CANCEL_STEPS = 13
 HASHES = 14  # of ids
-TOO_MANY = 15  # nothing: the task gave up
+TOO_MANY = 15  # no rows: the task found more than a broadcast takes
 
 _REFERENCE = [("reference", pa.uint64()), ("check", pa.uint32()), ("index", pa.int32())]
 
@@ -160,7 +160,7 @@ def gathered(
     most_rows: int = GATHERED_ROWS,
     most_bytes: int = GATHERED_BYTES,
 ) -> Iterator[pa.Table]:
-    """Join small batches to tables that are worth the while."""
+    """Join small batches to tables that are large enough to pack."""
     settle()
     waiting: list[pa.RecordBatch] = []
     rows = size = 0

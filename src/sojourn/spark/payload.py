@@ -1,13 +1,13 @@
-"""The payload: what an operation's row carries besides its times, as one string of bytes a row.
+"""The payload: the columns of an operation besides its times, as one byte string for each row.
 
-The engines keep it without looking inside. It brings the extra columns to the outcomes, and the
-whole row back when an operation turns out late or a duplicate:
+The engines keep it unread. It carries the extra columns to the outcomes, and the whole row to the
+rejected rows if the operation is late or a duplicate:
 
     nulls | numbers, each at its width | lengths of the texts | text, text, … , requirements
     ^ a bit a column                                                          ^ 12 bytes + key, each
 
-Columns of a fixed width are copied as they lie in memory. A struct is a text that holds its fields
-as a row holds its columns; a list, or a map, one that holds its items, each as a row of one column:
+Columns of a fixed width are copied as they are in memory. A struct is a text with its fields,
+encoded like a row. A list or a map is a text with its items, each encoded like a row of one column:
 
     1 | nulls | numbers | lengths | text, text, …          1 | count | lengths | item, item, …
 
@@ -91,7 +91,7 @@ class PayloadFormat:
         return pa.table(arrays, schema=self.columns)
 
     def requirements(self, payloads: pa.Array) -> list[list[dict[str, Any]]]:
-        """Return the requirements of each row; for the few rows that are told to people."""
+        """Return the requirements of each row; used for rejected rows, which are few."""
         head, at, data = self._heads(payloads)
         for n in self._loose:
             at = at + head[f"c{n}"]

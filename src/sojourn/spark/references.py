@@ -1,19 +1,19 @@
-"""The references: which partition a key or an id belongs to, and which operation is meant.
+"""The references: the partition of a key or an id, and a reference to an operation.
 
-A key or id goes to the partition that its hash says: the same on every machine and in both builds.
-That two keys may share a hash does no harm, they only share a partition.
+The hash of a key or an id gives its partition, the same on every machine and in both builds. Two
+keys with the same hash only share a partition.
 
-A requirement is sent to where its key is, and the moment found there has to find its way back to
-its operation. It could carry the number of its row; but a partition that Spark computes a second
-time, because a machine was lost, may have its rows in another order, with other numbers.
-So it carries a fingerprint of what the operation says, 96 bits of it, and two rows that say the
-same are the same operation:
+A requirement is sent to the partition of its key, and the moment found there must get back to its
+operation. It could carry the number of its row. But if Spark computes a partition again, because a
+machine was lost, its rows may come in another order, with other numbers. So it carries a
+fingerprint of the operation's contents, 96 bits, and two rows with the same contents are the same
+operation:
 
     reference, 64 bits   | 20 bits of the id: where to go | 44 bits of everything |
     check, 32 bits       | of everything, by another seed |
 
-If two operations that differ had one fingerprint, `places` would notice and raise; with a thousand
-million operations the chance is about 1 in 10¹¹.
+If two different operations had the same fingerprint, `places` would notice and raise; with 10⁹
+operations the chance is about 1 in 10¹¹.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Reshard: snapshots of engines cut up by key or id, and put together for another number of shards.
+"""Reshard: cut snapshots of engines by key or id, and join the pieces for another number of shards.
 
     snapshot of old shard 0 ─┬─ pieces ─┬─▶ snapshot of new shard 0
     snapshot of old shard 1 ─┘          ├─▶ snapshot of new shard 1
                                         └─▶ snapshot of new shard 2
 
-A piece is a snapshot itself. Rows of a snapshot refer to others by number (a requirement to its
-key, a candidate to its operation), so numbers are worked out anew in both steps. All engines must
-stand at one time.
+A piece is a snapshot, too. Rows of a snapshot refer to others by number (a requirement to its key,
+a candidate to its operation), so both steps renumber them. All engines must be at the same time.
 """
 
 from __future__ import annotations

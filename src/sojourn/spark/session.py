@@ -1,4 +1,4 @@
-"""A Spark session on this machine with settings that suit Sojourn, quiet and off the network."""
+"""Session: a local Spark session with settings that suit Sojourn, quiet and off the network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shards: the two stages of a stream, each a part of the engine beside its state.
+"""The shards: the two stages of a stream, each one side of the engine with its state.
 
     parcels ─▶ KeyShards ────────────────────────▶ IdShards ─▶ outcomes, rejected, what is held
                shard of the key                     shard of the id
@@ -6,9 +6,10 @@
                the pace; who is late
 
 Every shard of the first stage gets ticks in every batch that has rows, so all of them keep the same
-pace. The first stage alone says what time it is and who is late, and the second is told: so both
-judge alike, also when a batch runs again. Late is what lies at or before the time at the start of
-the batch. Its rows go in, then time moves, and what has ended by then comes out in the same batch.
+pace. Only the first stage decides what time it is and which rows are late, and tells the second. So
+both agree, also when a batch runs again. A row is late if it is at or before the time at the start
+of its batch. The rows of a batch go in, then time moves, and operations that have ended by then
+come out in the same batch.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class _Shards(StatefulProcessor):
     def _take(
         self, shard: int, head: Head, arrived: Iterator[Row], bodies: Bodies
     ) -> Iterator[Row]:
-        """Take a batch's rows in, their bodies by kind; yield what comes of them."""
+        """Take a batch's rows, their bodies by kind; yield what they lead to."""
         raise NotImplementedError
 
     def _begin(self, key: Any, snapshot: bytes, pace: Pace) -> None:
@@ -181,7 +182,7 @@ class KeyShards(_Shards):
     def _apply(
         self, shard: int, head: Head, bodies: Bodies, before_ms: int | None
     ) -> Iterator[Row]:
-        """Tell the engine what concerns it, or leave it alone; yield what candidates there are."""
+        """Apply what concerns the engine, if anything does; yield the candidates."""
         now_ms = head.pace.now_ms
         requirements = parcels.joined(parcels.REQUIREMENTS, bodies[parcels.REQUIREMENTS])
         signals = parcels.joined(parcels.SIGNALS, bodies[parcels.SIGNALS])
@@ -202,7 +203,7 @@ class KeyShards(_Shards):
     def _in_time(
         self, kind: int, bodies: list[bytes], now_ms: int
     ) -> tuple[list[bytes], list[bytes]]:
-        """Tell rows in time from late ones, which become rejected ones."""
+        """Return the rows in time; late ones become rejected rows."""
         kept, rejected = [], []
         for body in bodies:
             batch = parcels.unseal_batch(kind, body)
@@ -251,7 +252,7 @@ class IdShards(_Shards):
         head.names, head.waiting = engine.ids, len(engine)
 
     def _apply(self, shard: int, head: Head, bodies: Bodies, now_ms: int | None) -> Iterator[Row]:
-        """Tell the engine what concerns it, or leave it alone; yield what has ended."""
+        """Apply what concerns the engine, if anything does; yield what has ended."""
         operations = parcels.joined(parcels.SUBMISSIONS, bodies[parcels.SUBMISSIONS])
         candidates = parcels.joined(parcels.CANDIDATES, bodies[parcels.CANDIDATES])
         cancels = parcels.joined(parcels.CANCELS, bodies[parcels.CANCELS])

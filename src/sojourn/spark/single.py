@@ -6,9 +6,9 @@
                 └ suspects ── pack by id ── (by id) ── firsts ┼── (by key) ── end ── rows
     signals ──────────────── pack ────────────────────────────┘
 
-An operation with several requirements has to hear from several tasks; one with a single requirement
-hears all in the task of its key, if duplicates are out of the way before. They are looked for as on
-the broadcast path: by hashes of the ids, and only suspects go through a shuffle of their own.
+An operation with several requirements needs moments from several tasks. One with a single
+requirement has all it needs in the task of its key, if duplicates are removed before. They are
+found as on the broadcast path: by hashes of the ids, and only suspects are shuffled by id.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Single:
 def resolved(
     tables: Tables, job: Job, limits: Limits, output: StructType
 ) -> tuple[DataFrame, pa.Table]:
-    """Run the first jobs; return the rows, and the cancels that mean nothing.
+    """Run the first jobs; return the rows, and the rejected cancels.
 
     The caller knows that no operation has several requirements. Raises TooMany.
     """

@@ -1,8 +1,8 @@
-"""Sinks: outcomes and rejected rows into folders, each batch exactly once; or into Kafka.
+"""Sinks: write outcomes and rejected rows to folders, each batch exactly once; or to Kafka.
 
-Spark's own file sink keeps a list of the files that count, which only Spark reads: to any other
-reader a batch that was cut short and run again is there twice. Here a batch is written aside,
-then moved to its place, and noted as complete when all of it is there:
+Spark's own file sink keeps a list of the valid files, which only Spark reads: any other reader sees
+a batch that was interrupted and run again twice. Here a batch is written aside, then moved to its
+place, and noted as complete when all of it is there:
 
     OUT/outcomes/batch=12/part-….parquet
     OUT/rejected/batch=12/part-….parquet
@@ -10,10 +10,10 @@ then moved to its place, and noted as complete when all of it is there:
     OUT/_staging/                            what is being written
     OUT/_sojourn                             the query whose results these are
 
-A move is one rename where the file system has such; then a batch is there whole, or not there. On
-object stores it is a copy of each file and then deletes, which a kill can cut short anywhere. So
-what is there counts for nothing without the note: a batch that runs again, and comes to the same
-rows, removes it and is written anew. What a topic holds already is left alone.
+If the file system can rename, a move is one rename: a batch is there whole, or not at all. On
+object stores a move copies each file and deletes the old ones, and a kill can interrupt it
+anywhere. So files without the note do not count: when the batch runs again, it comes to the same
+rows, removes these files and writes its own. Rows that a topic has already are not sent again.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class _Sink:
 
 @dataclass(frozen=True)
 class _Brought:
-    """What a batch brought to the driver: its numbers, and what it brought if that is little."""
+    """What comes to the driver of a batch: its numbers, and its rows if they are few."""
 
     report: StreamBatch
     bodies: dict[int, list[bytes] | None]  # of parcels by kind; None: some are large
@@ -273,7 +273,7 @@ class _Folders(_Sink):
         return None if files is None else files.file(self._ends.table(kind, bodies))
 
     def _claim(self, batch: DataFrame, folder: Folder) -> None:
-        """See that the folder is of this query: its batches are brought apart by number alone."""
+        """Claim the folder for this query, or raise: batches are told apart by number alone."""
         ours = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
         owner = folder.read("_sojourn")
         if owner is None:
@@ -293,8 +293,8 @@ class _Folders(_Sink):
 class _Sent(_Sink):
     """Sends batches to a topic.
 
-    Where the topic ended before a batch was sent is written down beside the checkpoint. A batch
-    that finds that note runs for the second time: what the topic holds behind it got through.
+    Before a batch is sent, the end of the topic is noted beside the checkpoint. A batch that
+    finds that note runs for the second time: what the topic has behind it was sent before.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Sources: folders of files and Kafka topics, as the DataFrames that `resolve_stream` takes.
 
-Lines of JSON files and values of Kafka messages go the same way: text is read against the columns
-of its table, and text that does not fit goes on in the column `_corrupt_record`, which
-`resolve_stream` turns into a rejected row. Nothing that was sent is lost.
+Lines of JSON files and values of Kafka messages are parsed in the same way, by the columns of their
+table. Text that does not fit is kept in the column `_corrupt_record`, which `resolve_stream` turns
+into a rejected row. So no input is lost.
 """
 
 from __future__ import annotations

@@ -4,14 +4,14 @@
                                     ├─ by key ─ find_moments ─ by id ┤
     signals ───── pack_signals ─────┘                                └── end_operations ── rows
 
-1. `pack_operations` checks them and sends each requirement to the partition of its key; the
-   operation itself is passed on as it is. `pack_signals` sends each signal to its key.
-2. `find_moments` has all requirements and all signals of its keys. It finds from when on each
-   requirement holds, and sends that to the partition of the operation's id.
-3. `end_operations` has all operations, moments and cancels of its ids, and says how each ends.
+1. `pack_operations` checks operations, sends each requirement to the partition of its key, and the
+   operation itself to that of its id. `pack_signals` sends each signal to its key.
+2. `find_moments` has all requirements and all signals of its keys. It finds when each
+   requirement begins to hold, and sends that to the partition of the operation's id.
+3. `end_operations` has all operations, moments and cancels of its ids, and decides how each ends.
 
-Each is a function from record batches to record batches, as `mapInArrow` wants it, and finds
-what it needs to know in a `Job`.
+Each is a function from record batches to record batches, as `mapInArrow` requires, and has its
+settings in a `Job`.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Job:
                 kept[parcel.kind].append(parcel)
 
     def rejected(self, rejected: pa.Table, place: int) -> Iterator[pa.RecordBatch]:
-        """Send rows that mean nothing to some partition, where they come out."""
+        """Send rejected rows to some partition, where they come out."""
         if len(rejected):
             yield parcels.packed(rejected, place % self.partitions, parcels.REJECTED, place)
 
@@ -158,7 +158,7 @@ def sent_by_id(
     partitions: int,
     place: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Send the rows of a table that mean something to the partitions of their ids."""
+    """Send the valid rows of a table to the partitions of their ids."""
     if len(clean) < len(table):
         table = parcels.taken(table, clean.numbers)
     by_id = references.partitions(ids, partitions)
@@ -193,7 +193,7 @@ def _placed(clean: rows.CleanOperations, table: pa.Table | None) -> Moments:
     placed[slots] = True
     if not placed.all():
         raise RowsChanged(
-            f"{int((~placed).sum())} requirements of {len(placed)} were lost on their way: the "
+            f"{int((~placed).sum())} requirements of {len(placed)} did not arrive: the "
             "rows of operations were not the same when Spark read them again; persist or write "
             "them first if they are made with rand(), uuid() or the like"
         )

@@ -1,8 +1,9 @@
 """The strategies: broadcast the signals, or shuffle all rows; and which of them suits an input.
 
 The broadcast path (broadcast.py) costs each core a copy of the signals, and saves the shuffles of
-operations. So it is taken if signals are few for the operations, and fit every machine by a wide
-margin. Where Spark cannot tell how large the input is, rows are shuffled, which is always right.
+operations. So it is taken if there are few signals for the operations, and they fit every machine
+by a wide margin. If Spark does not know how large the input is, rows are shuffled, which is always
+right.
 """
 
 from __future__ import annotations

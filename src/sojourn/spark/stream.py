@@ -5,9 +5,9 @@
     cancels ────┤  in parcels        (shards.py)
     heartbeat ──┘  (intake.py)
 
-What time it is, what is late and what ends is decided by the shards. Spark's watermarks and timers
-have no part in it: a watermark is the latest time of all rows, so one row from the future would
-move it for ever, and Spark drops late rows in silence.
+The shards decide what time it is, which rows are late and which operations end. Spark's watermarks
+and timers are not used: a watermark follows the latest time of all rows, so one row from the future
+would move it for ever, and Spark drops late rows silently.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class StreamResolution:
 
     @property
     def rejected(self) -> DataFrame:
-        """Rows that mean nothing, came late or from the future."""
+        """Rows that are invalid, late, duplicates or from the future."""
         with quiet_pyspark():
             return self.ends.of_kind(parcels.REJECTED, self.ends.parcels)
 

@@ -1,10 +1,10 @@
-"""Tables in files, read by Spark's workers with the very code that reads them in process.
+"""Tables in files, read by Spark's workers with the same code that reads them in process.
 
     path ── driver: which files, cut into splits ── workers: read_file ── rows, and what is no row
 
-So both engines read the same files in the same way, name a damaged one alike, and reject the same
-rows for the same reasons. Files must be where the workers can reach them, as with Spark's own
-readers; URLs go through Arrow, with the credentials that it finds on each machine.
+So both engines read files in the same way, report a damaged one alike, and reject the same rows for
+the same reasons. Workers must be able to reach the files, as with Spark's own readers; URLs go
+through Arrow, with the credentials that it finds on each machine.
 """
 
 from __future__ import annotations
@@ -115,9 +115,9 @@ class _Reader:
                 yield from self._broken(read.rejected).to_batches(_BATCH_ROWS)
 
     def read_ids(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The ids of rows that mean something; of Parquet that is as we want it only that column.
+        """The ids of valid rows; of Parquet with our columns only the id is read.
 
-        In the latter case also ids of rows that mean nothing.
+        Then ids of invalid rows are among them.
         """
         settle()
         as_it_is = self.columns == Columns(self.columns.table)

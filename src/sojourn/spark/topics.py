@@ -1,4 +1,4 @@
-"""Topic: a Kafka topic as the sink sees it, through Spark's connector and the client it brings."""
+"""Topic: a Kafka topic for the sink, through Spark's connector and the client it brings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python workers that Spark runs our code in: whether they can, and what it does to them."""
+"""Workers: check that Spark's Python workers can run our code; tune their garbage collector."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _able: set[str] = set()  # applications whose workers were asked
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Say, before a job is begun, if the workers of a session cannot import this package.
+    """Raise SojournError, before a job starts, if a session's workers cannot import this package.
 
-    Where they run this very Python, as children of this process, there is nothing to ask. Else a
-    job of one row asks one of them, once for each application.
+    Workers that run this very Python, as children of this process, are not asked. Else a job of
+    one row asks one of them, once for each application.
     """
     from sojourn.spark.session import is_one_process, quiet_pyspark  # of no use in a worker
 
@@ -57,11 +57,11 @@ def _tell_version(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 def settle() -> None:
-    """Spare this worker from looking at all its modules again after every task.
+    """Exempt this worker's imported modules from garbage collection.
 
-    Spark's workers collect garbage between tasks. Of the hundred thousands of objects that then
-    are looked at nearly all belong to imported modules; for a short task, looking takes longer than
-    the task. After the first call they are left out. Elsewhere, in a driver say, nothing is done.
+    Spark's workers collect garbage between tasks. Nearly all of the hundreds of thousands of
+    objects that are looked at belong to imported modules, and for a short task that takes longer
+    than the task. Only the first call in a worker does anything; elsewhere, as in a driver, none.
     """
     global _settled
     if not _settled and _is_worker():
