@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import tracemalloc
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ from sojourn.errors import BadTable, OutOfRange, SojournError, WrongType
 from sojourn.replay import Engine, resolve
 from sojourn.replay.journal import BadSnapshot
 from sojourn.replay.progress import Progress
-from sojourn.replay.schemas import CANCELS, CANDIDATES, REQUIREMENTS, SIGNALS, SUBMISSIONS
+from sojourn.replay.schemas import REQUIREMENTS, SIGNALS, SUBMISSIONS
 from sojourn.replay.waiting import Waiting
 
 Row = dict[str, Any]
@@ -415,52 +414,6 @@ def test_a_key_that_somebody_waits_for_is_not_forgotten() -> None:
 # The sides alone.
 
 
-def waiting_rows(count: int) -> tuple[pa.RecordBatch, ...]:
-    """Requirements, signals, operations, candidates and cancels, all of them ahead of time."""
-    numbers = range(1, count + 1)
-    tables: list[tuple[pa.Schema, list[tuple[Any, ...]]]] = [
-        (REQUIREMENTS, [(f"a{n}", n, 0, f"k{n % 50}", n, n, n + 99_999) for n in numbers]),
-        (SIGNALS, [(f"k{n % 50}", n - 2 * count, 50_000 + n) for n in numbers]),
-        (SUBMISSIONS, [(f"a{n}", n, n, n + 99_999, 2, 2, b"sixteen bytes of") for n in numbers]),
-        (CANDIDATES, [(f"a{n}", n, 0, f"k{n % 50}", 60_000 + n) for n in numbers]),
-        (CANCELS, [(f"b{n}", 90_000 + n) for n in numbers]),
-    ]
-    return tuple(
-        pa.RecordBatch.from_pylist(
-            [dict(zip(schema.names, row, strict=True)) for row in rows], schema
-        )
-        for schema, rows in tables
-    )
-
-
-@pytest.mark.parametrize(
-    ("make", "kinds"),
-    [
-        (Progress, (True, False)),
-        (Progress, (False, True)),
-        (Waiting, (True, False, False)),
-        (Waiting, (True, True, False)),
-        (Waiting, (False, False, True)),
-    ],
-)
-def test_a_side_says_how_much_memory_it_takes(make: Any, kinds: tuple[bool, ...]) -> None:
-    def filled(count: int) -> tuple[int, int]:
-        rows = waiting_rows(count)[:2] if make is Progress else waiting_rows(count)[2:]
-        given = [batch if kind else None for batch, kind in zip(rows, kinds, strict=True)]
-        side = make()
-        tracemalloc.start()
-        side.apply(*given, 0)
-        taken = tracemalloc.get_traced_memory()[0]
-        tracemalloc.stop()
-        return taken, side.nbytes
-
-    filled(1)  # what is made once for all
-    taken_before, said_before = filled(1)
-    taken, said = filled(500)
-    ratio = (said - said_before) / (taken - taken_before)
-    assert 0.94 < ratio < 1.06, ratio
-
-
 def test_candidates_of_operations_that_do_not_wait_here_are_passed_over() -> None:
     waiting = Waiting()
     row = ("a", 7, 10, 60, 1, 2, None)
@@ -470,15 +423,6 @@ def test_candidates_of_operations_that_do_not_wait_here_are_passed_over() -> Non
     waiting.apply(held, pa.RecordBatch.from_pylist(strangers), None, 5)
     outcomes, _ = waiting.apply(None, None, None, 100)
     assert outcomes.column("status").to_pylist() == ["expired"]
-
-
-def test_a_candidate_of_a_requirement_that_there_is_not_is_an_error() -> None:
-    waiting = Waiting()
-    row = ("a", 7, 10, 60, 1, 2, None)
-    held = pa.RecordBatch.from_pylist([dict(zip(SUBMISSIONS.names, row, strict=True))], SUBMISSIONS)
-    wrong = [{"id": "a", "tag": 7, "index": 2, "key": "k", "moment_ms": 20}]
-    with pytest.raises(OutOfRange, match="index of a candidate must be below 2"):
-        waiting.apply(held, pa.RecordBatch.from_pylist(wrong), None, 5)
 
 
 def test_an_operation_with_very_many_requirements_ends_by_the_one_that_was_needed() -> None:
