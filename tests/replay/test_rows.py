@@ -221,3 +221,170 @@ def test_of_equal_ids_the_earliest_stays_and_among_equals_the_first() -> None:
     first = rows.first_of_duplicates(ids, np.array([5, 1, 3, 1, 1, 3, 2, 1]))
     assert first.tolist() == [False, True, True, True, False, False, False, True]
     assert rows.first_of_duplicates(pa.array([], pa.string()), np.array([], np.int64)).size == 0
+
+
+LEAST, MOST = -(2**63), 2**63 - 1
+
+
+def operation(**columns: Any) -> pa.Table:
+    """Return one operation with two requirements, and these columns in place of its own."""
+    requires = pa.array([[{"key": "k", "offset": 1}, {"key": "m", "offset": 2}]], pa.list_(ITEM))
+    own: dict[str, Any] = {"id": ["a"], "submitted_ms": [1], "timeout_ms": [3]}
+    own = {**own, "requires": requires, **{name: [value] for name, value in columns.items()}}
+    if "deadline_ms" in columns:
+        del own["timeout_ms"]
+    return pa.table(own)
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"id": None}, "id is null"),
+        ({"submitted_ms": None}, "submitted_ms is null"),
+        ({"submitted_ms": "noon"}, "submitted_ms is not a time"),
+        ({"timeout_ms": "5 moons"}, "timeout_ms is not a duration"),
+        ({"timeout_ms": -1}, "timeout_ms is negative"),
+        ({"timeout_ms": LEAST}, "timeout_ms is negative"),
+        ({"timeout_ms": 0}, None),
+        ({"requires": []}, "requires is null or empty"),
+        ({"requires": "5"}, "requires is not a list of objects"),
+        ({"requires": [{"key": None, "offset": 1}] * 2}, "a required key is null"),
+        ({"requires": [{"key": "k", "offset": None}]}, "a required offset is null"),
+        (
+            {"requires": [{"key": "k", "offset": "1"}, {"key": "k", "offset": "x"}]},
+            "a required offset is not an integer",
+        ),
+        (
+            {"requires": [{"key": "k", "offset": str(2**63)}]},
+            "a required offset is outside 64 bits",
+        ),
+        ({"needed": "two"}, "needed is not an integer"),
+        ({"needed": -1}, "needed is below 1"),
+        ({"needed": 0}, "needed is below 1"),
+        ({"needed": 1}, None),
+        ({"needed": 2}, None),
+        ({"needed": None}, None),
+        ({"needed": 3}, "needed is above the number of requirements"),
+        ({"submitted_ms": MOST, "timeout_ms": 0}, None),
+        ({"submitted_ms": MOST - 5, "timeout_ms": 5}, None),
+        ({"submitted_ms": MOST - 5, "timeout_ms": 6}, rows.DEADLINE_OUTSIDE),
+        ({"submitted_ms": LEAST, "timeout_ms": MOST}, None),
+        ({"deadline_ms": None}, "deadline_ms is null"),
+        ({"deadline_ms": 0}, "the deadline is before the submission"),
+        ({"deadline_ms": 1}, None),
+        ({"submitted_ms": -1, "deadline_ms": MOST}, rows.DEADLINE_TOO_FAR),
+        ({"submitted_ms": 0, "deadline_ms": MOST}, None),
+        ({"submitted_ms": LEAST, "deadline_ms": MOST}, rows.DEADLINE_TOO_FAR),
+    ],
+)
+def test_an_operation_that_means_nothing_is_rejected_with_the_reason(
+    columns: dict[str, Any], reason: str | None
+) -> None:
+    clean = rows.check_operations(operation(**columns))
+    assert clean.rejected["reason"].to_pylist() == ([] if reason is None else [reason])
+    assert len(clean) == (reason is None)
+
+
+def test_of_several_reasons_the_first_is_told() -> None:
+    columns = {"id": None, "submitted_ms": "noon", "timeout_ms": -1, "needed": 0}
+    table = pa.concat_tables([operation(**(columns | {"id": id})) for id in ("a", "b")])
+    clean = rows.check_operations(table)
+    assert clean.rejected["reason"].to_pylist() == ["submitted_ms is not a time"] * 2
+
+
+def test_without_a_timeout_or_a_deadline_the_timeout_is_missing() -> None:
+    with pytest.raises(BadTable, match="there is no column 'timeout_ms'"):
+        rows.check_operations(GOOD.drop_columns("timeout_ms"))
+
+
+def test_events_are_counted_cut_at_a_time_and_given_in_their_schema() -> None:
+    table = pa.table({"key": ["a", None, "c"], "offset": [1, 2, 3], "at_ms": [4, 5, 6]})
+    clean = rows.check_signals(table)
+    assert (len(clean), clean.numbers.tolist()) == (2, [0, 2])
+    assert len(clean.until(None)) == 2
+    assert clean.until(6).at_ms.tolist() == [4, 6]
+    assert clean.until(5).at_ms.tolist() == [4]
+    assert clean.until(4).batch(rows.TABLES[rows.SIGNALS]).to_pylist() == [
+        {"key": "a", "offset": 1, "at_ms": 4}
+    ]
+    cancels = rows.check_cancels(pa.table({"id": ["a", None], "at_ms": [4, 5]}))
+    assert cancels.batch(rows.TABLES[rows.CANCELS]).to_pylist() == [{"id": "a", "at_ms": 4}]
+    assert cancels.rejected["reason"].to_pylist() == ["id is null"]
+
+
+def test_operations_can_be_given_as_they_came() -> None:
+    clean = rows.check_operations(GOOD)
+    assert clean.table().select(GOOD.column_names).to_pylist() == GOOD.to_pylist()
+    assert clean.table(None).to_pylist() == clean.table().to_pylist()
+    assert clean.table().column("needed").to_pylist() == [2, 1]
+    tags = np.array([7, 8])
+    submitted = clean.submissions(tags).to_pylist()
+    assert [(row["deadline_ms"], row["payload"]) for row in submitted] == [(4, None), (6, None)]
+    payload = pa.array([b"x", b"y"])
+    assert clean.submissions(tags, payload).column("payload").equals(payload)
+
+
+def test_the_row_of_a_rejected_one_has_numbers_where_numbers_belong() -> None:
+    """Though CSV and JSON may have them as text; ids and keys stay what they are."""
+    table = pa.table(
+        {
+            "id": ["7"],
+            "submitted_ms": ["8"],
+            "timeout_ms": ["-9"],
+            "needed": ["soon"],
+            "requires": [[{"key": "10", "offset": "11"}, None]],
+        }
+    )
+    (text,) = rows.check_operations(table).rejected["row"].to_pylist()
+    assert json.loads(text) == {
+        "id": "7",
+        "submitted_ms": 8,
+        "timeout_ms": -9,
+        "needed": "soon",
+        "requires": [{"key": "10", "offset": 11}, None],
+    }
+
+
+def test_the_row_of_a_rejected_one_tells_times_in_one_form() -> None:
+    table = pa.table(
+        {
+            "id": pa.nulls(1, pa.string()),
+            "at_ms": [5],
+            "fine": pa.array([1_500_000_001], pa.timestamp("ns")),
+            "zoned": pa.array([1_500_000], pa.timestamp("us", "Asia/Tokyo")),
+            "beyond": pa.array([2**62], pa.timestamp("s")),
+            "whole": pa.array([Decimal("5.00")]),
+            "ratio": [1.5],
+            "nested": [[{"x": b"y"}]],
+            "yes": [True],
+        }
+    )
+    (text,) = rows.check_cancels(table).rejected["row"].to_pylist()
+    assert json.loads(text) == {
+        "id": None,
+        "at_ms": 5,
+        "fine": "1970-01-01T00:00:01.500000",
+        "zoned": "1970-01-01T00:00:01.500000+00:00",
+        "beyond": 2**62,
+        "whole": 5,
+        "ratio": 1.5,
+        "nested": [{"x": "y"}],
+        "yes": True,
+    }
+
+
+def test_rows_that_could_not_be_read_have_their_own_reason_if_one_is_known() -> None:
+    lines = ["{", None, "[", None]
+    reasons = ["it is cut", "not asked for", None, None]
+    table = pa.table({"id": ["a", "b", "c", None], "at_ms": [1, 2, 3, 4]})
+    table = table.append_column("_corrupt_record", pa.array(lines))
+    for known, expected in (
+        (False, [rows.BROKEN, rows.BROKEN, "id is null"]),
+        (True, ["it is cut", rows.BROKEN, "id is null"]),
+    ):
+        if known:
+            table = table.append_column("_corrupt_reason", pa.array(reasons))
+        clean = rows.check_cancels(table)
+        assert text_of(clean.names) == ["b"]
+        assert clean.rejected["reason"].to_pylist() == expected
+        assert clean.rejected["row"].to_pylist() == ["{", "[", '{"id": null, "at_ms": 4}']

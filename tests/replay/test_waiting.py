@@ -146,21 +146,35 @@ def test_one_that_was_replaced_leaves_nothing_behind() -> None:
 
 
 def test_the_same_memory_serves_operations_that_come_and_go() -> None:
-    """Also those that are replaced, with their candidates, payloads, cancels and ids."""
-    waiting = Waiting(remember_ms=20)
+    """Also those that are replaced, with their candidates and cancels."""
+    waiting = Waiting(remember_ms=0)
     sizes = []
-    for start_ms in range(0, 4000, 10):
-        ids = [f"{start_ms + n:05}" for n in range(5)]
-        rows = [(id, start_ms + 2, start_ms + 9) for id in ids]
-        earlier = [(id, start_ms + 1, start_ms + 9) for id in ids[:2]]
-        waiting.apply(submissions(*rows, count=3), None, None, None)
-        moments = [(id, n, f"key {n}", start_ms + 7) for id in ids for n in range(3)]
-        waiting.apply(None, candidates(*moments), None, None)
-        waiting.apply(submissions(*earlier, count=3), candidates(*moments), None, None)
+    for start_ms in range(0, 200, 10):
+        ids = [f"{start_ms:05}", f"{start_ms + 1:05}"]
+        rows = submissions(*((id, start_ms + 2, start_ms + 9) for id in ids), count=20)
+        earlier = submissions(*((id, start_ms + 1, start_ms + 9) for id in ids), count=20)
+        moments = candidates(*((id, n, f"key {n}", start_ms + 7) for id in ids for n in (0, 19)))
         news = cancels(*((id, start_ms + 8) for id in ids))
+        waiting.apply(rows, moments, None, None)
+        waiting.apply(earlier, moments, None, None)
         waiting.apply(None, None, news, start_ms + 9)
         sizes.append(waiting.nbytes)
-    assert sizes[-1] == sizes[len(sizes) // 4]
+    assert len(set(sizes[2:])) == 1, sizes
+    assert held(waiting) == [[], [], [], []]
+
+
+def test_the_same_memory_serves_ids_that_are_remembered_and_forgotten() -> None:
+    waiting = Waiting(remember_ms=30)
+    sizes = []
+    for start_ms in range(0, 500, 10):
+        ids = (f"{start_ms + n:05}" for n in range(5))
+        rows = submissions(*((id, start_ms + 1, start_ms + 9) for id in ids))
+        waiting.apply(rows, None, None, start_ms + 9)
+        sizes.append(waiting.nbytes)
+        assert waiting.ids == min(len(sizes), 3) * 5
+    assert len(set(sizes[10:])) == 1, sizes
+    waiting.apply(None, None, None, 1000)
+    assert waiting.ids == 0
 
 
 # What is remembered.
