@@ -16,10 +16,10 @@ Self = TypeVar("Self", bound="Face")
 class NotYet:
     """Stands for a field that `__init__` sets: to ask for it earlier is an error."""
 
-    def __get__(self, thing: object, kind: type | None = None) -> Any:
-        if thing is None:
+    def __get__(self, owner: object, kind: type | None = None) -> Any:
+        if owner is None:
             return self
-        raise not_initialised(thing)
+        raise not_initialised(owner)
 
 
 class Face:

@@ -65,9 +65,9 @@ def send_lines(
 
     refused = 0
     for lines in _batches(args.source, parse):
-        answered = iter(send([line.row for line in lines if line.error is None]))
+        sent_answers = iter(send([line.row for line in lines if line.error is None]))
         answers = [
-            next(answered) if line.error is None else Answer(REFUSED, None, None, line.error)
+            next(sent_answers) if line.error is None else Answer(REFUSED, None, None, line.error)
             for line in lines
         ]
         refused += say_answers(args, [line.name for line in lines], answers)

@@ -61,28 +61,28 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _read_from(args: argparse.Namespace, waits: Client, after: int) -> None:
-    left = Left(args.limit)
+    remaining = Remaining(args.limit)
     if args.follow:
         for outcome in waits.follow(after):
             say_operations(args, [outcome])
-            if left.after(1) == 0:
+            if remaining.after(1) == 0:
                 return
     wait_ms = args.wait
-    while outcomes := waits.outcomes(after, left.at_once, wait_ms):
+    while outcomes := waits.outcomes(after, remaining.at_once, wait_ms):
         say_operations(args, outcomes)
         after, wait_ms = outcomes[-1].number or after, 0
-        if left.after(len(outcomes)) == 0:
+        if remaining.after(len(outcomes)) == 0:
             return
 
 
 def _read_subscription(args: argparse.Namespace, waits: Client) -> None:
     """Say them, then commit: what was not written out comes again."""
-    left = Left(args.limit)
+    remaining = Remaining(args.limit)
     subscription = waits.subscription(args.subscription)
     wait_ms = args.wait
     while True:
         try:
-            outcomes = subscription.read(left.at_once, _WAIT_MS if args.follow else wait_ms)
+            outcomes = subscription.read(remaining.at_once, _WAIT_MS if args.follow else wait_ms)
             if outcomes:
                 say_operations(args, outcomes)
                 subscription.commit()
@@ -91,12 +91,12 @@ def _read_subscription(args: argparse.Namespace, waits: Client) -> None:
                 raise
             print(f"sojourn: {error}; still trying", file=sys.stderr)
             continue
-        if left.after(len(outcomes)) == 0 or not (outcomes or args.follow):
+        if remaining.after(len(outcomes)) == 0 or not (outcomes or args.follow):
             return
         wait_ms = 0
 
 
-class Left:
+class Remaining:
     """How many may still be shown."""
 
     def __init__(self, limit: int | None) -> None:

@@ -67,10 +67,10 @@ def add_class_column(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def tell_classes(stays: Stays, asked: str | None) -> None:
+def tell_classes(stays: Stays, column: str | None) -> None:
     """By the column that was asked for, else by `class` if that is one."""
-    if asked is not None:
-        stays.tell_classes_by(asked)
+    if column is not None:
+        stays.tell_classes_by(column)
     elif "class" in stays.names:
         stays.tell_classes_by("class")
 

@@ -94,9 +94,9 @@ class AsyncPool(httpx.AsyncBaseTransport):
 class _Read(httpx.SyncByteStream):
     """A reply's body; when it has been read, the connection is free."""
 
-    def __init__(self, stream: httpx.SyncByteStream, done: Callable[[], None]) -> None:
+    def __init__(self, stream: httpx.SyncByteStream, on_close: Callable[[], None]) -> None:
         self._stream = stream
-        self._done = done
+        self._on_close = on_close
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._stream)
@@ -105,15 +105,17 @@ class _Read(httpx.SyncByteStream):
         try:
             self._stream.close()
         finally:
-            self._done()
+            self._on_close()
 
 
 class _AsyncRead(httpx.AsyncByteStream):
     """The same, awaited."""
 
-    def __init__(self, stream: httpx.AsyncByteStream, done: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, stream: httpx.AsyncByteStream, on_close: Callable[[], Awaitable[None]]
+    ) -> None:
         self._stream = stream
-        self._done = done
+        self._on_close = on_close
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return aiter(self._stream)
@@ -122,4 +124,4 @@ class _AsyncRead(httpx.AsyncByteStream):
         try:
             await self._stream.aclose()
         finally:
-            await self._done()
+            await self._on_close()

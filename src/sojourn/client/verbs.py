@@ -104,8 +104,8 @@ class Verbs:
         until_s = self._retries.until_s()
         attempt = 0
         while True:
-            got = yield from self._post(place, rows, until_s)
-            for row, answer in zip(rows, got, strict=True):
+            new_answers = yield from self._post(place, rows, until_s)
+            for row, answer in zip(rows, new_answers, strict=True):
                 answers[row.at] = answer
             rows = [row for row in rows if isinstance(answers[row.at].error, Full)]
             pause_s = self._retries.pause_s(attempt)

@@ -77,11 +77,11 @@ def _check(payload: Any) -> None:
 
     A value that stands in it twice is looked at twice; each takes a byte at least.
     """
-    left = PAYLOAD_BYTES_MAX
+    bytes_left = PAYLOAD_BYTES_MAX
     level = [payload]
     for depth in range(PAYLOAD_DEPTH_MAX + 1):
-        left -= len(level)
-        if not level or left < 0:
+        bytes_left -= len(level)
+        if not level or bytes_left < 0:
             break
         below: list[Any] = []
         for value in level:
@@ -109,10 +109,10 @@ def _check(payload: Any) -> None:
                     "payload must be bytes, or JSON's str, int, float, bool, None, list and dict, "
                     f"got {kind.__name__}"
                 )
-            if len(below) > left:
+            if len(below) > bytes_left:
                 break
         level = below
-    if left < 0 or len(level) > left:
+    if bytes_left < 0 or len(level) > bytes_left:
         raise OutOfRange(
             f"payload must have at most {PAYLOAD_BYTES_MAX} bytes, and has more values than that; "
             "store it elsewhere and pass its name"

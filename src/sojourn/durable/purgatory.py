@@ -175,12 +175,12 @@ class Purgatory:
 
     def _send_all(self, rows: Rows) -> list[Answer]:
         """Send the requests, not too many at a time: others want to come in between."""
-        sent: deque[Request] = deque()
+        in_flight: deque[Request] = deque()
         for request in rows.requests:
-            if len(sent) == _REQUESTS_AT_ONCE:
-                sent.popleft().wait()
-            sent.append(self.carry_out(request))
-        for request in sent:
+            if len(in_flight) == _REQUESTS_AT_ONCE:
+                in_flight.popleft().wait()
+            in_flight.append(self.carry_out(request))
+        for request in in_flight:
             request.wait()
         return rows.answers()
 

@@ -108,11 +108,11 @@ def wake_loops(requests: list[Request]) -> None:
 
     To wake a loop from another thread takes a write to a socket, so each is woken once for all.
     """
-    answered: dict[asyncio.AbstractEventLoop, list[Request]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[Request]] = {}
     for request in requests:
         if request._waiter is not None:
-            answered.setdefault(request._waiter.get_loop(), []).append(request)
-    for loop, its_requests in answered.items():
+            by_loop.setdefault(request._waiter.get_loop(), []).append(request)
+    for loop, its_requests in by_loop.items():
         with contextlib.suppress(RuntimeError):  # it is closed: nobody waits
             loop.call_soon_threadsafe(_settle_all, its_requests)
 

@@ -46,9 +46,9 @@ class Rows:
                 good += [Answer(REFUSED, None, None, request.error)] * len(request)
         if len(good) == len(self._errors):
             return good
-        answered = iter(good)
+        good_answers = iter(good)
         return [
-            next(answered) if error is None else Answer(REFUSED, None, None, error)
+            next(good_answers) if error is None else Answer(REFUSED, None, None, error)
             for error in self._errors
         ]
 

@@ -36,13 +36,13 @@ def compare_with_data(
                 f"{stretch.folder.path} is not the history of {path}, or no longer; "
                 "give the folder that its history is recorded to"
             )
-        done = first_number - 1
+        compared = first_number - 1
         for recorded in _recorded(stretch):
-            until = max(done, recorded[-1]["number"])
-            same += _compare(reader, done, until, recorded, findings)
-            done = until
+            until = max(compared, recorded[-1]["number"])
+            same += _compare(reader, compared, until, recorded, findings)
+            compared = until
             step(f"comparing with the outcomes in {path}: {same:,} are the same")
-        same += _compare(reader, done, last_number, [], findings)
+        same += _compare(reader, compared, last_number, [], findings)
         oldest, newest = reader.numbers()
     if stretch.is_cut and not last_number:  # it has no outcomes, so has no numbers
         first_number = newest + 1

@@ -113,11 +113,11 @@ class Stretch:
     def read_parts(self, table: str, columns: list[str]) -> Iterator[pa.Table]:
         """The same, file by file."""
         time = TIME[table]
-        wanted = columns if time in columns else [*columns, time]
+        columns_to_read = columns if time in columns else [*columns, time]
         for hour in self.hours:
             for part in hour.parts[table]:
                 if self.folder.part_path(table, hour.name, part.name).exists():
-                    rows = self.folder.read_part(table, hour.name, part.name, wanted)
+                    rows = self.folder.read_part(table, hour.name, part.name, columns_to_read)
                     if hour is self.hours[-1]:  # its recorder may have gone on meanwhile
                         rows = rows.filter(pc.less_equal(rows[time], self.last_ms))
                     yield rows.select(columns)

@@ -152,12 +152,12 @@ def _points_data(advice: Advice) -> str:
     chosen = [*advice.ladder, *([advice.at_present] if advice.at_present else [])]
     by_timeout = {point.timeout_ms: point for point in (*advice.curve, *chosen)}
     points = [by_timeout[ms] for ms in sorted(by_timeout)]
-    kept: list[tuple[int, int, int]] = []
+    changes: list[tuple[int, int, int]] = []
     for point in points:
         shares = round(point.expire * 10**6), round(point.lost * 10**6)
-        if not kept or kept[-1][1:] != shares or point is points[-1]:
-            kept.append((point.timeout_ms, *shares))
-    return ";".join(",".join(map(str, each)) for each in kept)
+        if not changes or changes[-1][1:] != shares or point is points[-1]:
+            changes.append((point.timeout_ms, *shares))
+    return ";".join(",".join(map(str, each)) for each in changes)
 
 
 def _card(advice: Advice, low_ms: int, high_ms: int, *, whole: bool) -> str:
@@ -246,15 +246,16 @@ def _notes(numbers: Numbers) -> str:
     assert numbers.advice is not None
     whole = numbers.advice[0]
     cancelled = whole.ended[2]
-    seen = (
+    seen_until = (
         "also after they expired, until the data ends"
         if numbers.looks_after_deadlines
         else "until their deadline; nobody looked after it"
     )
     notes = [
         f"Counted: {operations(whole.watched)} of {count(whole.operations)}. "
-        f"{count(whole.got)} got their event. The others were seen waiting, {seen}. An operation "
-        "that was not seen for long enough counts for as long as it was seen (Kaplan–Meier).",
+        f"{count(whole.got)} got their event. The others were seen waiting, {seen_until}. An "
+        "operation that was not seen for long enough counts for as long as it was seen "
+        "(Kaplan–Meier).",
         f"Not counted: {operations(cancelled)} that were cancelled"
         + (
             f", and {count(whole.cut_off)} whose deadline is after the end of the data: of these "

@@ -119,8 +119,8 @@ class _Group:
         for value, count in zip(timeouts_ms, counts, strict=True):
             self.timeouts[value] = self.timeouts.get(value, 0) + count
         if len(self.timeouts) > _MOST_TIMEOUTS:  # keep the common ones
-            kept = sorted(self.timeouts.items(), key=lambda one: -one[1])[: _MOST_TIMEOUTS // 2]
-            self.timeouts = dict(kept)
+            common = sorted(self.timeouts.items(), key=lambda one: -one[1])[: _MOST_TIMEOUTS // 2]
+            self.timeouts = dict(common)
             self.pruned = True
 
     def take_in(self, other: _Group) -> None:
@@ -197,11 +197,11 @@ class Advisor:
         if self._stays.class_column is None:
             return
         by_size = sorted(everything, key=lambda code: -self._by_code[code].operations)
-        shown = by_size if len(by_size) <= MOST_CLASSES + 1 else by_size[:MOST_CLASSES]
-        for code in shown:
+        codes = by_size if len(by_size) <= MOST_CLASSES + 1 else by_size[:MOST_CLASSES]
+        for code in codes:
             yield self._stays.classes[code], [code]
-        if len(shown) < len(by_size):
-            yield REST, by_size[len(shown) :]
+        if len(codes) < len(by_size):
+            yield REST, by_size[len(codes) :]
 
     def _group(self, code: int) -> _Group:
         while len(self._by_code) <= code:

@@ -53,9 +53,9 @@ def shift_of(number: int) -> int:
 def rounded_up(values: Values, bits: int) -> Values:
     """The values with so many leading bits; what they lose rounds them up."""
     shift = np.maximum(_highest_bit(values) - bits + 1, 0).astype(np.uint64)
-    kept = values >> shift
-    kept += (kept << shift) != values
-    rounded = kept << shift
+    leading = values >> shift
+    leading += (leading << shift) != values
+    rounded = leading << shift
     return np.where(rounded < values, np.uint64(2**64 - 1), rounded)  # past the last of all
 
 

@@ -117,12 +117,12 @@ def _json(files: list[Path]) -> tuple[list[str], Reader]:
     filled = [path for path in files if path.stat().st_size]
     if not filled:  # a stream that has had nothing to say so far
         return list(_TYPES), lambda columns: iter(())
-    seen = [
+    names_in_files = [
         name
         for path in filled[:_FILES_TO_LOOK_AT]
         for name in _json_table(path, head=True).column_names
     ]
-    names = list(dict.fromkeys([*seen, *_ALWAYS]))
+    names = list(dict.fromkeys([*names_in_files, *_ALWAYS]))
 
     def read(columns: list[str]) -> Iterator[Any]:
         for path in filled:

@@ -146,8 +146,8 @@ class Stays:
         """The operations that still wait."""
         if self._pending is None:
             return
-        wanted = {"submitted_ms", "timeout_ms"} | (self.class_columns & {*self._pending.names})
-        for batch in self._pending.read(sorted(wanted)):
+        columns = {"submitted_ms", "timeout_ms"} | (self.class_columns & {*self._pending.names})
+        for batch in self._pending.read(sorted(columns)):
             if batch.num_rows:
                 yield Pending(self, batch)
 

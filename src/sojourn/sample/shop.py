@@ -102,8 +102,9 @@ class Shop:
         )
         waits.signals.append((numbered("stock-", deliveries[0], digits=4), *deliveries[1:]))
 
-        gone = np.flatnonzero(withdrawn)
-        waits.cancels.append((gone, submitted[gone] + self._after(len(gone), 6 * MINUTE_MS, 1.0)))
+        cancelled = np.flatnonzero(withdrawn)
+        at_ms = submitted[cancelled] + self._after(len(cancelled), 6 * MINUTE_MS, 1.0)
+        waits.cancels.append((cancelled, at_ms))
         return waits
 
     def shipments(self, count: int) -> ClassRows:
@@ -120,11 +121,12 @@ class Shop:
         waits.signals.append((numbered("hub-", scans[0], digits=2), *scans[1:]))
         lost = rng.random(count) < 0.004
         for keys, median_ms, spread in ((van, 5 * HOUR_MS, 0.5), (door, 9 * HOUR_MS, 0.3)):
-            seen = np.flatnonzero(~lost & (rng.random(count) > 0.01))
-            at_ms = submitted[seen] + self._after(len(seen), median_ms, spread)
-            waits.signals.append((keys.take(seen), one[: len(seen)], at_ms))
-        gone = np.flatnonzero(rng.random(count) < 0.006)
-        waits.cancels.append((gone, submitted[gone] + self._after(len(gone), 2 * HOUR_MS, 0.8)))
+            arrived = np.flatnonzero(~lost & (rng.random(count) > 0.01))
+            at_ms = submitted[arrived] + self._after(len(arrived), median_ms, spread)
+            waits.signals.append((keys.take(arrived), one[: len(arrived)], at_ms))
+        cancelled = np.flatnonzero(rng.random(count) < 0.006)
+        at_ms = submitted[cancelled] + self._after(len(cancelled), 2 * HOUR_MS, 0.8)
+        waits.cancels.append((cancelled, at_ms))
         return waits
 
     def express(self, count: int) -> ClassRows:
@@ -139,11 +141,12 @@ class Shop:
             (position, 10 * MINUTE_MS, 0.9),
             (handed, 14 * MINUTE_MS, 0.97),
         ):
-            seen = np.flatnonzero(rng.random(count) < share)
-            at_ms = submitted[seen] + self._after(len(seen), median_ms, 0.65, tail=0.003)
-            waits.signals.append((keys.take(seen), one[: len(seen)], at_ms))
-        gone = np.flatnonzero(rng.random(count) < 0.01)
-        waits.cancels.append((gone, submitted[gone] + self._after(len(gone), 5 * MINUTE_MS, 0.8)))
+            arrived = np.flatnonzero(rng.random(count) < share)
+            at_ms = submitted[arrived] + self._after(len(arrived), median_ms, 0.65, tail=0.003)
+            waits.signals.append((keys.take(arrived), one[: len(arrived)], at_ms))
+        cancelled = np.flatnonzero(rng.random(count) < 0.01)
+        at_ms = submitted[cancelled] + self._after(len(cancelled), 5 * MINUTE_MS, 0.8)
+        waits.cancels.append((cancelled, at_ms))
         return waits
 
     def refunds(self, count: int) -> ClassRows:
@@ -153,9 +156,9 @@ class Shop:
         one = np.ones(count, np.int64)
         bank = numbered("bank-", np.arange(1, count + 1), digits=7)
         waits.requires = [(bank, one)]
-        seen = np.flatnonzero(rng.random(count) > 0.002)
-        at_ms = submitted[seen] + self._after(len(seen), 25 * MINUTE_MS, 0.9)
-        waits.signals.append((bank.take(seen), one[: len(seen)], at_ms))
+        arrived = np.flatnonzero(rng.random(count) > 0.002)
+        at_ms = submitted[arrived] + self._after(len(arrived), 25 * MINUTE_MS, 0.9)
+        waits.signals.append((bank.take(arrived), one[: len(arrived)], at_ms))
         return waits
 
     def _moments(self, count: int) -> Int64s:

@@ -68,12 +68,12 @@ def make(
         shop.refunds(counts["refund"]),
     ]
     faults = Faults(rng, start_ms, start_ms + days * DAY_MS)
-    good = pa.concat_tables([_operations(part) for part in parts])
-    news = pa.concat_tables([_signals(part) for part in parts])
-    gone = pa.concat_tables([_cancels(part) for part in parts])
-    sent_operations, operations_arrived_ms = faults.operations(good)
-    sent_signals, signals_arrived_ms = faults.signals(news)
-    sent_cancels, cancels_arrived_ms = faults.cancels(gone)
+    all_operations = pa.concat_tables([_operations(part) for part in parts])
+    all_signals = pa.concat_tables([_signals(part) for part in parts])
+    all_cancels = pa.concat_tables([_cancels(part) for part in parts])
+    sent_operations, operations_arrived_ms = faults.operations(all_operations)
+    sent_signals, signals_arrived_ms = faults.signals(all_signals)
+    sent_cancels, cancels_arrived_ms = faults.cancels(all_cancels)
     return Trace(
         sent_operations,
         sent_signals,

@@ -99,9 +99,9 @@ async def _send_many(request: HttpRequest, body: bytes, command: _Command) -> Re
             refused[at] = _refused_answer(error)
     answers: list[AnswerOut] = []
     if good:
-        answered = await service.sender.send(command.request(good))
+        sent_answers = await service.sender.send(command.request(good))
         answers = [
-            _answer_out(answer, row) for answer, row in zip(answered, sent_rows, strict=True)
+            _answer_out(answer, row) for answer, row in zip(sent_answers, sent_rows, strict=True)
         ]
     for at, answer in refused.items():
         answers.insert(at, answer)

@@ -63,18 +63,16 @@ class Deliveries:
 
     def set(self, name: str, webhook: Webhook | None) -> str | None:
         """Keep the webhook and begin; or remove it. Return the secret if one was made."""
-        made = None
+        new_secret = None
         if webhook is not None:
             webhook.check()
             self.allow_list.check(webhook.url)
             before = self.webhooks.get(name)
             if webhook.secret is None and self._service.settings.webhook_secret is None:
-                made = None if before is None else before.secret
-                if made is None:
-                    made = secrets.token_hex(32)
-                    webhook = msgspec.structs.replace(webhook, secret=made)
-                else:
-                    webhook, made = msgspec.structs.replace(webhook, secret=made), None
+                secret = None if before is None else before.secret
+                if secret is None:
+                    secret = new_secret = secrets.token_hex(32)
+                webhook = msgspec.structs.replace(webhook, secret=secret)
         self.webhooks.set(name, webhook)
         running = self._running.pop(name, None)
         if running is not None:
@@ -82,7 +80,7 @@ class Deliveries:
             running.stop()
         if webhook is not None:
             self._begin(name)
-        return made
+        return new_secret
 
     def state(self, name: str) -> dict[str, Any] | None:
         """The webhook's settings, but for its secret, and how it goes."""

@@ -61,10 +61,10 @@ class Feed:
         """Take note of what is on disk now. Those that are too many to keep are read from disk."""
         if not self._readers:
             return
-        kept = outcomes[-_TAIL_MOST:]
-        size = sum([len(each.content) for each in kept])
+        tail = outcomes[-_TAIL_MOST:]
+        size = sum([len(each.content) for each in tail])
         with self._lock:
-            self._fresh.append((size, kept))
+            self._fresh.append((size, tail))
             self._fresh_bytes += size
             while self._fresh_bytes > _TAIL_BYTES:
                 self._fresh_bytes -= self._fresh.popleft()[0]

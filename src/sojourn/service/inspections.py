@@ -96,7 +96,7 @@ class Inspections:
         )
 
 
-def retrieve_error(done: asyncio.Future[Any]) -> None:
+def retrieve_error(future: asyncio.Future[Any]) -> None:
     """Look at how it ended, so that asyncio does not log an error that nobody waits for."""
-    if not done.cancelled():
-        done.exception()
+    if not future.cancelled():
+        future.exception()

@@ -72,10 +72,10 @@ def query_values(query: bytes, parameters: dict[str, Parameter], limits: Limits)
             f"the query cannot be read: {error}",
             do="write name=value&name=value, percent-encoded UTF-8",
         ) from None
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for name, text in pairs:
         parameter = parameters.get(name)
-        if parameter is None or name in seen:
+        if parameter is None or name in seen_names:
             raise Refusal(
                 400,
                 "bad_parameter",
@@ -83,7 +83,7 @@ def query_values(query: bytes, parameters: dict[str, Parameter], limits: Limits)
                 found=name[:100],
                 do=f"known here: {', '.join(parameters) or 'none'}",
             )
-        seen.add(name)
+        seen_names.add(name)
         values[name] = parameter.value(text, limits)
     return values
 
