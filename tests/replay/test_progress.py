@@ -59,6 +59,28 @@ def test_a_requirement_holds_at_once_on_a_key_that_is_as_far() -> None:
     assert len(progress) == 1
 
 
+def test_before_time_has_begun_an_earlier_signal_may_always_come() -> None:
+    progress = Progress()
+    wanted = requirements(("a", "k", 5, -50, 90))
+    assert moments(progress.apply(wanted, signals(("k", 5, -10)), None)) == [("a", -10)]
+    assert moments(progress.apply(None, signals(("k", 5, -20)), None)) == [("a", -20)]
+
+
+def test_the_same_memory_serves_requirements_that_come_and_go() -> None:
+    progress = Progress()
+    many = [(f"{n:030}", f"key {n:030}", n, 1, 10) for n in range(60)]
+    progress.apply(requirements(*many), None, 0)
+    progress.apply(None, None, 10)
+    sizes = set()
+    for now_ms in range(20, 300, 10):
+        wanted = requirements(*((*row[:3], now_ms + 1, now_ms + 10) for row in many[:5]))
+        progress.apply(wanted, signals((many[0][1], 5, now_ms + 8)), now_ms)
+        progress.apply(None, None, now_ms + 9)
+        assert len(progress) == 4
+        sizes.add(progress.nbytes)
+    assert len(sizes) == 1, sizes
+
+
 def test_candidates_belong_to_their_rows_in_whatever_order_these_come() -> None:
     progress = Progress()
     wanted = requirements(("late", "k", 1, 40, 90), ("early", "k", 1, 20, 90))
@@ -66,19 +88,25 @@ def test_candidates_belong_to_their_rows_in_whatever_order_these_come() -> None:
     assert sorted(moments(found)) == [("early", 20), ("late", 40)]
 
 
-def test_a_signal_concerns_those_between_what_was_known_and_what_it_brings() -> None:
+@pytest.mark.parametrize("reached", [True, False])
+def test_a_signal_concerns_those_between_what_was_known_and_what_it_brings(reached: bool) -> None:
     progress = Progress()
-    wanted = requirements(*((f"a{n}", "k", n, 20, 90) for n in range(8)))
-    progress.apply(wanted, signals(("k", 1, 10)), 10)
-    progress.apply(None, signals(("k", 4, 60)), None)
-    assert sorted(moments(progress.apply(None, signals(("k", 6, 70)), None))) == [
-        ("a5", 70),
-        ("a6", 70),
-    ]
-    assert sorted(moments(progress.apply(None, signals(("k", 3, 50)), None))) == [
-        ("a2", 50),
-        ("a3", 50),
-    ]
+    progress.apply(None, signals(("k", 1, 10)) if reached else None, 10)
+    progress.apply(requirements(*((f"a{n}", "k", n, 20, 90) for n in range(2, 8))), None, None)
+
+    def concerned(offset: int, at_ms: int) -> list[tuple[str, int]]:
+        return sorted(moments(progress.apply(None, signals(("k", offset, at_ms)), None)))
+
+    assert concerned(4, 60) == [("a2", 60), ("a3", 60), ("a4", 60)]
+    assert concerned(6, 70) == [("a5", 70), ("a6", 70)]
+    assert concerned(3, 50) == [("a2", 50), ("a3", 50)]
+    assert concerned(3, 55) == []
+
+
+def test_at_time_0_what_ends_at_1_still_waits() -> None:
+    progress = Progress()
+    progress.apply(requirements(("a", "k", 5, -1, 1)), None, 0)
+    assert moments(progress.apply(None, signals(("k", 5, 1)), 1)) == [("a", 1)]
 
 
 @pytest.mark.parametrize(
@@ -118,6 +146,15 @@ def test_signals_that_pass_together_leave_the_largest_offset() -> None:
     assert len(progress) == 1
 
 
+def test_offsets_may_be_less_than_nothing() -> None:
+    progress = Progress()
+    progress.apply(requirements(("a", "k", -9, 5, 90)), None, 0)
+    assert moments(progress.apply(None, signals(("k", -7, 20)), None)) == [("a", 20)]
+    assert moments(progress.apply(None, signals(("k", -9, 10)), 50)) == [("a", 10)]
+    found = progress.apply(requirements(("b", "k", -8, 60, 90), ("c", "k", -6, 60, 90)), None, 60)
+    assert moments(found) == [("b", 60)]
+
+
 # What is forgotten.
 
 
@@ -132,21 +169,33 @@ def test_a_key_is_known_for_so_long_after_its_last_news_and_no_longer(
     assert moments(found) == ([("a", submitted_ms)] if known else [])
 
 
-def test_rows_that_come_together_are_forgotten_in_the_order_of_their_time() -> None:
+def test_a_key_may_be_known_only_as_long_as_its_news_are_new() -> None:
+    progress = Progress(forget_keys_after_ms=0)
+    wanted = requirements(("a", "k", 5, 10, 90), ("b", "k", 5, 11, 90))
+    assert moments(progress.apply(wanted, signals(("k", 5, 10)), None)) == [("a", 10)]
+
+
+@pytest.mark.parametrize("now_ms", [None, 9000])
+def test_rows_that_come_together_are_forgotten_in_the_order_of_their_time(
+    now_ms: int | None,
+) -> None:
     progress = Progress(forget_keys_after_ms=100)
     wanted = requirements(
-        ("new life", "k", 3, 5000, 6000),
+        ("new life", "k", 3, 5001, 6000),
         ("too much for it", "k", 5, 5001, 6000),
+        ("with the signal", "k", 3, 5000, 6000),
         ("in time", "k", 5, 110, 120),
         ("old life", "k", 5, 20, 30),
     )
     news = signals(("k", 3, 5000), ("k", 5, 10))
-    assert sorted(moments(progress.apply(wanted, news, None))) == [
+    assert sorted(moments(progress.apply(wanted, news, now_ms))) == [
         ("in time", 110),
-        ("new life", 5000),
+        ("new life", 5001),
         ("old life", 20),
+        ("with the signal", 5000),
     ]
-    assert held(progress)[:2] == [[("k", None, 5001)], [(0, 3, 5000)]]
+    if now_ms is None:
+        assert held(progress)[:2] == [[("k", None, 5001)], [(0, 3, 5000)]]
 
 
 def test_of_signals_that_come_together_the_last_life_of_a_key_counts() -> None:
@@ -274,7 +323,7 @@ def test_a_time_to_be_told_first_moves_time_and_forgets() -> None:
 def test_a_restored_one_holds_the_same(forget_ms: int | None, now_ms: int | None) -> None:
     progress = Progress(forget_keys_after_ms=forget_ms)
     wanted = requirements(("a", "k", 5, 10, 90), ("b", "gone", 5, -900, -300))
-    progress.apply(wanted, signals(("k", 3, -200), ("k", 4, 20), ("other", 1, 40)), -260)
+    progress.apply(wanted, signals(("k", 3, -200), ("k", 4, 20), ("other", 1, 40)), -250)
     progress.apply(None, None, now_ms)
     twin = Progress.restore(progress.snapshot())
     assert twin.snapshot() == progress.snapshot()
@@ -294,7 +343,8 @@ def test_an_entry_replayed_leaves_the_same_state(now_ms: int | None, since_ms: i
     news = requirements(("a", "k", 5, 10, 90)), signals(("k", 5, 20))
     one, other = Progress(forget_keys_after_ms=50), Progress(forget_keys_after_ms=50)
     for side in (one, other):
-        side.apply(None, signals(("old", 5, -200)), -200)
+        wanted = requirements(("w", "k", 4, -150, 95))
+        side.apply(wanted, signals(("old", 5, -200)), -200)
     one.apply(*news, now_ms, since_ms)
     other.replay(Progress.entry(*news, now_ms, since_ms))
     assert other.snapshot() == one.snapshot()

@@ -74,6 +74,14 @@ def test_an_operation_completes_with_the_last_requirement_that_it_needs() -> Non
     assert ends(outcomes) == [("a", "completed", 40, "w"), ("b", "expired", 90, None)]
 
 
+def test_each_operation_is_told_its_own_key() -> None:
+    waiting = Waiting()
+    waiting.apply(submissions(("a", 10, 90), ("z", 10, 90)), None, None, 0)
+    waiting.apply(None, candidates(("a", 0, "a", 40), ("z", 0, "z", 50)), None, 5)
+    outcomes, _ = waiting.apply(None, None, None, 60)
+    assert ends(outcomes) == [("a", "completed", 40, "a"), ("z", "completed", 50, "z")]
+
+
 def test_the_better_candidate_of_a_requirement_counts() -> None:
     waiting = Waiting()
     waiting.apply(submissions(("a", 10, 90)), candidates(("a", 0, "late", 40)), None, 0)
@@ -153,11 +161,12 @@ def test_the_same_memory_serves_operations_that_come_and_go() -> None:
         ids = [f"{start_ms:05}", f"{start_ms + 1:05}"]
         rows = submissions(*((id, start_ms + 2, start_ms + 9) for id in ids), count=20)
         earlier = submissions(*((id, start_ms + 1, start_ms + 9) for id in ids), count=20)
-        moments = candidates(*((id, n, f"key {n}", start_ms + 7) for id in ids for n in (0, 19)))
+        moments = candidates(*((id, n, f"{id} {n}", start_ms + 7) for id in ids for n in (0, 19)))
         news = cancels(*((id, start_ms + 8) for id in ids))
         waiting.apply(rows, moments, None, None)
         waiting.apply(earlier, moments, None, None)
-        waiting.apply(None, None, news, start_ms + 9)
+        outcomes, _ = waiting.apply(None, None, news, start_ms + 9)
+        assert sorted(by_key for *_, by_key in ends(outcomes)) == [f"{id} 0" for id in ids]
         sizes.append(waiting.nbytes)
     assert len(set(sizes[2:])) == 1, sizes
     assert held(waiting) == [[], [], [], []]

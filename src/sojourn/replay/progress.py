@@ -274,7 +274,6 @@ class Progress:
         np.asarray(self._busy_ms)[: len(keys)] = keys.column("busy_ms").to_numpy()
         self._ahead.fill(ahead)
         self._needs.fill(needs)
-        self._set_alarms(None)
 
     def _reserve_keys(self) -> None:
         count = self._names.texts.places
@@ -411,7 +410,6 @@ class Progress:
             if (
                 self._names.texts.holds(key)
                 and not self._needs.has(key)
-                and not self._ahead.has(key)
                 and self._busy_ms[key] <= before_ms
             ):
                 self._has_reached[key] = 0
@@ -425,5 +423,4 @@ class Progress:
     def _release_key(self, key: int) -> None:
         """Remove the key if there is nothing to know of it."""
         if not self._is_known(key):
-            self._busy_ms[key] = 0
             self._names.remove(key)
