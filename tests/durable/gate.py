@@ -8,7 +8,7 @@ from typing import Any
 
 from sojourn.durable import schema
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 class Gate:
