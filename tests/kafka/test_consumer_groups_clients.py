@@ -35,6 +35,7 @@ class Table:
         self.cluster = cluster
         self.consumers: list[Any] = []
         self.read: list[tuple[int, int]] = []  # partition and offset
+        self.lost: list[Any] = []  # by those who were fenced
 
     def join(self, *topics: str, **settings: object) -> Any:
         consumer = confluent.Consumer(
@@ -50,7 +51,9 @@ class Table:
                 **{name.replace("_", "."): value for name, value in settings.items()},
             }
         )
-        consumer.subscribe(list(topics or ("t",)))
+        consumer.subscribe(
+            list(topics or ("t",)), on_lost=lambda _, partitions: self.lost.append(partitions)
+        )
         self.consumers.append(consumer)
         return consumer
 
@@ -218,10 +221,11 @@ def test_a_member_that_is_fenced_by_a_scripted_fault_joins_again(table: Table) -
     with table.cluster.faults.answer(
         "ConsumerGroupHeartbeat", "FENCED_MEMBER_EPOCH", times=1
     ) as fault:
-        table.until(lambda: fault.hits == 1)
+        table.until(lambda: table.lost)
         table.share()
+    table.until(lambda: table.group.state is State.STABLE)
     assert table.group.epoch == epoch  # nobody else had to notice
-    assert table.group.state is State.STABLE
+    assert (fault.hits, len(table.lost)) == (1, 1)
 
 
 @pytest.mark.nightly

@@ -6,7 +6,8 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -166,11 +167,35 @@ def test_a_late_answer_is_told_when_it_comes(orders: Cluster, manual_clock: Manu
     assert producing.flush() == [None]
 
 
+class AheadLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock can be set ahead."""
+
+    ahead_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead_s
+
+
 @pytest.mark.kafka_cluster(brokers=1)
-def test_an_answer_that_never_comes_is_the_clients_own_timeout(orders: Cluster) -> None:
+def test_an_answer_that_never_comes_is_the_clients_own_timeout(
+    orders: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour on the client's clock: on a busy machine a short one would end other requests."""
+    AIOKAFKA.or_skip()
     fault = orders.faults.lose("produce", hang=True, times=1)
-    with pytest.raises(Exception, match=r"KafkaTimeoutError|RequestTimedOut"):
-        asyncio.run(produce_with_aiokafka(orders, request_timeout_ms=100))
+
+    async def produce_for_an_hour() -> None:
+        producing = asyncio.create_task(produce_with_aiokafka(orders, request_timeout_ms=3_600_000))
+        await asyncio.to_thread(orders.wait_until, lambda: fault.hits == 1, PATIENCE_S)
+        loop.ahead_s = 3_601
+        await producing
+
+    with asyncio.Runner(loop_factory=AheadLoop) as runner:
+        loop = cast(AheadLoop, runner.get_loop())
+        clock = SimpleNamespace(monotonic=loop.time)
+        monkeypatch.setattr("aiokafka.producer.message_accumulator.time", clock)
+        with pytest.raises(Exception, match=r"KafkaTimeoutError|RequestTimedOut"):
+            runner.run(produce_for_an_hour())
     assert fault.hits == 1
     assert values(orders) == [b"one"]  # which the client does not know
 
