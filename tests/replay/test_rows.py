@@ -214,6 +214,8 @@ def test_the_row_of_a_rejected_one_is_json_whatever_is_in_it() -> None:
     assert row["day"] == "1970-01-01"
     assert row["nan"] == "nan"
     assert row["view"] == "v"
+    assert row["blob"] == "0xff"
+    assert row["broken"] == str(b"\xff")
 
 
 def test_of_equal_ids_the_earliest_stays_and_among_equals_the_first() -> None:

@@ -8,10 +8,12 @@ import pyarrow as pa
 import pytest
 
 from sojourn.errors import OutOfRange
+from sojourn.replay.schemas import CANDIDATES
 from sojourn.replay.waiting import Waiting
 from tests.replay.batches import (
     LEAST_MS,
     MOST_MS,
+    batch,
     cancels,
     candidates,
     held,
@@ -99,6 +101,13 @@ def test_candidates_that_mean_nothing_here_do_not_hide_those_behind_them() -> No
     assert sorted(ends(outcomes)) == [("a", "completed", 50, "k"), ("other", "expired", 50, None)]
 
 
+def test_a_candidate_of_one_that_has_ended_is_passed_over_whatever_its_tag() -> None:
+    waiting = Waiting()
+    waiting.apply(submissions(("a", -20, -10)), None, None, -10)
+    outcomes, _ = waiting.apply(None, batch(CANDIDATES, [("a", 0, 0, "k", -5)]), None, 0)
+    assert len(outcomes) == 0
+
+
 @pytest.mark.parametrize("index", [-1, 2, 3])
 def test_a_candidate_has_the_index_of_a_requirement(index: int) -> None:
     waiting = Waiting()
@@ -153,6 +162,22 @@ def test_one_that_was_replaced_leaves_nothing_behind() -> None:
     assert waiting.next_ms is None
 
 
+def test_the_place_of_one_that_was_replaced_serves_one_with_the_same_end() -> None:
+    waiting = Waiting()
+    waiting.apply(submissions(("a", 30, 80)), None, None, 1)
+    waiting.apply(submissions(("a", 20, 90)), None, None, 2)
+    waiting.apply(submissions(("b", 30, 80)), None, None, 3)
+    outcomes, _ = waiting.apply(None, None, None, 100)
+    assert [end[::2] for end in ends(outcomes)] == [("b", 80), ("a", 90)]
+
+
+def test_an_operation_may_end_at_time_0() -> None:
+    waiting = Waiting()
+    waiting.apply(submissions(("a", -20, 0)), None, None, -10)
+    outcomes, _ = waiting.apply(None, None, None, 0)
+    assert ends(outcomes) == [("a", "expired", 0, None)]
+
+
 def test_the_same_memory_serves_operations_that_come_and_go() -> None:
     """Also those that are replaced, with their candidates and cancels."""
     waiting = Waiting(remember_ms=0)
@@ -166,10 +191,18 @@ def test_the_same_memory_serves_operations_that_come_and_go() -> None:
         waiting.apply(rows, moments, None, None)
         waiting.apply(earlier, moments, None, None)
         outcomes, _ = waiting.apply(None, None, news, start_ms + 9)
-        assert sorted(by_key for *_, by_key in ends(outcomes)) == [f"{id} 0" for id in ids]
+        assert {by_key for *_, by_key in ends(outcomes)} == {f"{id} 0" for id in ids}
         sizes.append(waiting.nbytes)
     assert len(set(sizes[2:])) == 1, sizes
     assert held(waiting) == [[], [], [], []]
+
+
+def test_the_places_of_many_that_have_ended_serve_the_next() -> None:
+    waiting = Waiting(remember_ms=0)
+    waiting.apply(submissions(*((f"{n:03}", n, n) for n in range(40))), None, None, 50)
+    size = waiting.nbytes
+    waiting.apply(submissions(*((f"{n:03}", n, n) for n in range(60, 70))), None, None, 90)
+    assert waiting.nbytes == size
 
 
 def test_the_same_memory_serves_ids_that_are_remembered_and_forgotten() -> None:
@@ -283,6 +316,19 @@ def test_a_cancel_ahead_is_kept_for_an_operation_that_may_come() -> None:
     outcomes, _ = waiting.apply(None, None, None, 30)
     assert ends(outcomes) == [("ahead", "cancelled", 30, None)]
     assert (waiting.ids, held(waiting)) == (0, [[], [], [], []])
+
+
+@pytest.mark.parametrize("now_ms", [None, -20, 0])
+@pytest.mark.parametrize("at_ms", [-10, 1])
+def test_a_cancel_is_ahead_of_the_time_that_it_is(now_ms: int | None, at_ms: int) -> None:
+    waiting = Waiting()
+    waiting.apply(None, None, cancels(("a", at_ms)), now_ms)
+    is_ahead = now_ms is None or at_ms > now_ms
+    assert waiting.ids == is_ahead
+    waiting.apply(submissions(("a", at_ms, 50)), None, None, None)
+    outcomes, _ = waiting.apply(None, None, None, 60)
+    ended = ("cancelled", at_ms) if is_ahead else ("expired", 50)
+    assert [tuple(end[1:3]) for end in ends(outcomes)] == [ended]
 
 
 def test_ids_are_counted_once_whatever_is_known_of_them() -> None:

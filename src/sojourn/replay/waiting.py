@@ -376,7 +376,6 @@ class Waiting:
         room = self._nodes.reserve(more)
         if room > len(self._ids):
             self._ids = grown(self._ids, room, "i")
-            room = len(self._ids)
             self._tags = grown(self._tags, room, "q")
             self._submitted_ms = grown(self._submitted_ms, room, "q")
             self._deadlines_ms = grown(self._deadlines_ms, room, "q")
