@@ -142,10 +142,11 @@ KINDS = {
 
 
 def _waiting(operations: rows.CleanOperations, pending: Any) -> dict[str, pa.Array]:
-    """What pending operations are told with, so that they can be fed back; null for the others."""
+    """The columns with which pending operations can be submitted again; null for the others."""
     order = pa.array(np.where(pending, np.cumsum(pending) - 1, 0), mask=~pending)
-    left = operations.keep(pending)
-    return {"requires": left.requires().take(order), "needed": pa.array(left.needed).take(order)}
+    waiting = operations.keep(pending)
+    requires, needed = waiting.requires(), pa.array(waiting.needed)
+    return {"requires": requires.take(order), "needed": needed.take(order)}
 
 
 def _cut(column: Any, start: int, count: int, kind: pa.DataType) -> pa.Array:

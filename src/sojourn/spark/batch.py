@@ -171,12 +171,13 @@ def _shuffled(tables: Tables, job: stages.Job, output: StructType) -> DataFrame:
     packed = tables.operations.mapped(job.pack_operations, parcels.SPARK_SCHEMA).union(
         tables.signals.mapped(job.pack_signals, parcels.SPARK_SCHEMA)
     )
-    held = packed.repartitionById(job.partitions, "partition").mapInArrow(
+    moments = packed.repartitionById(job.partitions, "partition").mapInArrow(
         job.find_moments, parcels.SPARK_SCHEMA
     )
     if tables.cancels is not None:
-        held = held.union(tables.cancels.mapped(job.pack_cancels, parcels.SPARK_SCHEMA))
-    return held.repartitionById(job.partitions, "partition").mapInArrow(job.end_operations, output)
+        moments = moments.union(tables.cancels.mapped(job.pack_cancels, parcels.SPARK_SCHEMA))
+    by_id = moments.repartitionById(job.partitions, "partition")
+    return by_id.mapInArrow(job.end_operations, output)
 
 
 def _resolution(ended: DataFrame, extras: list[str], strategy: str) -> Resolution:
@@ -253,7 +254,7 @@ def _sample(operations_df: DataFrame, signals_df: DataFrame) -> pa.Table:
     pair = (sf.col("key").cast("string"), sf.col("offset").try_cast("long"))
     pairs = signals_df.sample(fraction=_SAMPLED_SHARE, seed=0).select(*pair)
     if isinstance(operations_df.schema["requires"].dataType, ArrayType):
-        wanted = operations_df.select("requires").sample(fraction=_SAMPLED_SHARE, seed=0)
-        pairs = pairs.union(wanted.select(sf.inline("requires")).select(*pair))
+        required = operations_df.select("requires").sample(fraction=_SAMPLED_SHARE, seed=0)
+        pairs = pairs.union(required.select(sf.inline("requires")).select(*pair))
     with quiet_pyspark():
         return pairs.mapInArrow(hot_keys.keep_some, hot_keys.SAMPLE_SCHEMA).toArrow()

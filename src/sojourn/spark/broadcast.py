@@ -192,9 +192,9 @@ class Lookup:
                 yield from sent_by_id(table, clean, hashes(clean.ids), self.job.partitions, place)
 
     def end_firsts(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        kept: dict[int, list[parcels.Parcel]] = {parcels.OPERATIONS: []}
-        yield from self.job.kept(batches, kept)
-        table = parcels.opened(kept[parcels.OPERATIONS])
+        by_kind: dict[int, list[parcels.Parcel]] = {parcels.OPERATIONS: []}
+        yield from self.job.sort_parcels(batches, by_kind)
+        table = parcels.opened(by_kind[parcels.OPERATIONS])
         if table is not None:
             clean = rows.check_operations(table)
             clean, duplicates = without_duplicates(table, clean, threads=1)

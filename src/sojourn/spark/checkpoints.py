@@ -64,13 +64,13 @@ class Checkpoint:
         self.batch = self._last() if batch is None else batch
 
     def _last(self) -> int:
-        done = [int(name) for name in self._folder.names("commits") if name.isdigit()]
-        if not done:
+        committed = [int(name) for name in self._folder.names("commits") if name.isdigit()]
+        if not committed:
             raise SojournError(
                 f"{self.path} is no checkpoint of a stream that has done a batch; "
                 "give the folder that --checkpoint was given"
             )
-        return max(done)
+        return max(committed)
 
     def shards(self, stage: int) -> DataFrame:
         """Return a row for each shard: its engine as a snapshot, and numbers of it."""
@@ -131,10 +131,10 @@ class Checkpoint:
         )
         kind = head.schema["head"].dataType
         pieces = head
-        for what, name in ((_SNAPSHOT, "snapshot"), (_LOG, "log")):
+        for kind_of_piece, name in ((_SNAPSHOT, "snapshot"), (_LOG, "log")):
             parts = self._variable(stage, name).select(
                 F.col("shard"),
-                F.lit(what).alias("what"),
+                F.lit(kind_of_piece).alias("what"),
                 F.col("user_map_key.number").alias("number"),
                 F.col("user_map_value.bytes").alias("bytes"),
                 F.lit(None).cast(kind).alias("head"),

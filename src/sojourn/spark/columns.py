@@ -51,12 +51,12 @@ def apply_columns(columns: Columns, df: DataFrame) -> DataFrame:
     plan = columns.plan(df.columns)
     for name, values in plan.where:
         if values is None:
-            wanted = _column(name).isNotNull()
+            matches = _column(name).isNotNull()
         else:
-            wanted = _text(df, name, columns.table, or_boolean=True).isin(*values)
+            matches = _text(df, name, columns.table, or_boolean=True).isin(*values)
         if CORRUPT in df.columns:  # nobody knows what was in there
-            wanted = wanted | _column(CORRUPT).isNotNull()
-        df = df.where(wanted)
+            matches = matches | _column(CORRUPT).isNotNull()
+        df = df.where(matches)
     made = [_made(df, source, columns.table).alias(name) for name, source in plan.made.items()]
     return df.select(*made, *(_column(name) for name in plan.kept))
 

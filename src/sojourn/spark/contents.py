@@ -65,5 +65,5 @@ def of_key(key: str, key_snapshots: Iterable[Any]) -> Row:
 
 
 def _where(batch: pa.RecordBatch, column: str, value: Any) -> list[Row]:
-    wanted = pa.scalar(value, batch.schema.field(column).type)
-    return list(batch.filter(pc.equal(batch.column(column), wanted)).to_pylist())
+    scalar = pa.scalar(value, batch.schema.field(column).type)
+    return list(batch.filter(pc.equal(batch.column(column), scalar)).to_pylist())

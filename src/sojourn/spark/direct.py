@@ -68,11 +68,11 @@ def resolve_files(file_tables: dict[str, FileTable], until_ms: int | None, to: P
     with quiet_pyspark():
         extras = [field for field in from_arrow_schema(columns) if field.name in names]
         schema = answers.spark_schema(extras, may_wait=until_ms is not None)
-        made = Answers(answers.arrow_schema(schema))
+        maker = Answers(answers.arrow_schema(schema))
         job = Job(
-            cores, until_ms, {name: table.columns for name, table in file_tables.items()}, made
+            cores, until_ms, {name: table.columns for name, table in file_tables.items()}, maker
         )
-        folder = Folder(to, made)
+        folder = Folder(to, maker)
         try:
             done, rejected = broadcast.resolved(
                 tables, job, broadcast.LIMITS, ddl(_DONE), folder.then_write
@@ -150,7 +150,7 @@ class Folder:
     """Where the answers are written: a folder for each kind of rows."""
 
     path: Path
-    made: Answers
+    maker: Answers
 
     def then_write(self, stage: Stage) -> Stage:
         """A stage whose rows are written by the task that makes them."""
@@ -165,10 +165,10 @@ class Folder:
 
     def complete(self, rejected: pa.Table) -> None:
         """Write what no task has: rejected rows, and for kinds without rows a file without."""
-        self._write(self.made.rejected(rejected), "part-driver.parquet")
+        self._write(self.maker.rejected(rejected), "part-driver.parquet")
         for kind in answers.KINDS.values():
             if not any((self.path / kind.folder).iterdir()):
-                nothing = kind.table([], self.made.schema)
+                nothing = kind.table([], self.maker.schema)
                 pq.write_table(nothing, self.path / kind.folder / "part-00000.parquet")
 
     def _write(self, batches: Iterable[pa.RecordBatch], name: str) -> None:

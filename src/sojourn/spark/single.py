@@ -50,13 +50,13 @@ class Single:
 
     def send_firsts(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Of operations with one id send the first to its key."""
-        kept: list[parcels.Parcel] = []
+        operations: list[parcels.Parcel] = []
         for partition, parcel in parcels.received(batches):
             if parcel.kind == parcels.OPERATIONS:
-                kept.append(parcel)
+                operations.append(parcel)
             else:
                 yield parcels.forwarded(parcel, partition)
-        table = parcels.opened(kept)
+        table = parcels.opened(operations)
         if table is not None:
             clean = rows.check_operations(table)
             clean, duplicates = without_duplicates(table, clean, threads=1)
@@ -64,14 +64,14 @@ class Single:
             yield from self._sent_by_key(table, clean, 0)
 
     def end_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        kept: dict[int, list[parcels.Parcel]] = {parcels.OPERATIONS: [], parcels.SIGNALS: []}
-        yield from self.job.kept(batches, kept)
-        table = parcels.opened(kept.pop(parcels.OPERATIONS))
+        by_kind: dict[int, list[parcels.Parcel]] = {parcels.OPERATIONS: [], parcels.SIGNALS: []}
+        yield from self.job.sort_parcels(batches, by_kind)
+        table = parcels.opened(by_kind.pop(parcels.OPERATIONS))
         if table is None:
             return
         clean = rows.check_operations(table)
         del table
-        index = Index(steps_in(kept.pop(parcels.SIGNALS)), self.cancels.value.cancels)
+        index = Index(steps_in(by_kind.pop(parcels.SIGNALS)), self.cancels.value.cancels)
         endings = index.end(clean, self.job.until_ms, threads=1)
         yield from self.job.answers.ended(clean, endings)
 

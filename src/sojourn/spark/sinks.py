@@ -94,7 +94,7 @@ def write_stream(
         raise OutOfRange(f'format must be "parquet" or "json", got {format!r}')
     ends = _ends_of(out, "write_stream")
     with quiet_pyspark():
-        writer = ends.parcels.writeStream.foreachBatch(_Folders(ends, path, format, on_batch))
+        writer = ends.parcels.writeStream.foreachBatch(_FolderSink(ends, path, format, on_batch))
         return _start(ends.parcels.sparkSession, writer, checkpoint, trigger)
 
 
@@ -122,8 +122,8 @@ def write_kafka(
     ends = _ends_of(out, "write_kafka")
     all_options = {**(options or {}), "kafka.bootstrap.servers": servers}
     with quiet_pyspark():
-        sent = _Sent(ends, Topic(topic, all_options), checkpoint, on_batch)
-        writer = ends.parcels.writeStream.foreachBatch(sent)
+        sink = _TopicSink(ends, Topic(topic, all_options), checkpoint, on_batch)
+        writer = ends.parcels.writeStream.foreachBatch(sink)
         return _start(ends.parcels.sparkSession, writer, checkpoint, trigger)
 
 
@@ -180,26 +180,26 @@ class _Sink:
         kept = batch.persist()
         try:
             with quiet_pyspark():
-                brought = _Brought.of(kept, number, self._most_bytes)
-                self._take(kept, brought)
+                collected = _Collected.of(kept, number, self._most_bytes)
+                self._take(kept, collected)
         finally:
             kept.unpersist()
         if self._on_batch is not None:
-            self._on_batch(brought.report)
+            self._on_batch(collected.report)
 
-    def _take(self, kept: DataFrame, brought: _Brought) -> None:
+    def _take(self, batch: DataFrame, collected: _Collected) -> None:
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class _Brought:
+class _Collected:
     """What comes to the driver of a batch: its numbers, and its rows if they are few."""
 
     report: StreamBatch
     bodies: dict[int, list[bytes] | None]  # of parcels by kind; None: some are large
 
     @classmethod
-    def of(cls, kept: DataFrame, number: int, most_bytes: int) -> _Brought:
+    def of(cls, batch: DataFrame, number: int, most_bytes: int) -> _Collected:
         from pyspark.sql import functions as F
 
         names = (*COUNTS, *HOLDINGS)
@@ -207,7 +207,7 @@ class _Brought:
         time_ms = None
         bodies: dict[int, list[bytes] | None] = {parcels.ENDED: [], parcels.REJECTED: []}
         small = F.when(F.length("body") <= most_bytes, F.col("body")).alias("body")
-        for row in kept.select("kind", *names, "time_ms", small).collect():
+        for row in batch.select("kind", *names, "time_ms", small).collect():
             for name in names:
                 sums[name] += row[name]
             kind, body = row["kind"], row["body"]
@@ -220,7 +220,7 @@ class _Brought:
         return cls(StreamBatch(number=number, time_ms=time_ms, **sums), bodies)
 
 
-class _Folders(_Sink):
+class _FolderSink(_Sink):
     """Writes batches to folders."""
 
     def __init__(self, ends: Ends, path: str, format: str, on_batch: OnBatch | None) -> None:
@@ -232,43 +232,43 @@ class _Folders(_Sink):
         self._is_ours = False  # not known yet
         self._files: dict[int, DriverFiles | None] = {}  # by kind of parcel, once it is known
 
-    def _take(self, kept: DataFrame, brought: _Brought) -> None:
-        folder = Folder(kept.sparkSession, self._path)
+    def _take(self, batch: DataFrame, collected: _Collected) -> None:
+        folder = Folder(batch.sparkSession, self._path)
         if not self._is_ours:
-            self._claim(kept, folder)
+            self._claim(batch, folder)
             self._is_ours = True
-        report, number = brought.report, brought.report.number
+        report, number = collected.report, collected.report.number
         if folder.exists(f"{_COMPLETE}/{number}"):
             return
         ended = report.completed + report.expired + report.cancelled
         if number == 0 or ended:
-            self._put(folder, "outcomes", parcels.ENDED, kept, brought)
+            self._put(folder, "outcomes", parcels.ENDED, batch, collected)
         if number == 0 or report.rejected:
-            self._put(folder, "rejected", parcels.REJECTED, kept, brought)
+            self._put(folder, "rejected", parcels.REJECTED, batch, collected)
         folder.write(f"{_COMPLETE}/{number}", "")
         folder.remove(f"{_COMPLETE}/{number - 1}")
 
     def _put(
-        self, folder: Folder, name: str, kind: int, kept: DataFrame, brought: _Brought
+        self, folder: Folder, name: str, kind: int, batch: DataFrame, collected: _Collected
     ) -> None:
-        place = f"{name}/batch={brought.report.number}"
+        place = f"{name}/batch={collected.report.number}"
         aside = f"_staging/{place}"
-        for left in (place, aside):  # by a kill
-            folder.remove(left)
-        file = self._file(kind, kept, brought.bodies[kind])
+        for leftover in (place, aside):  # of a run that was killed
+            folder.remove(leftover)
+        file = self._file(kind, batch, collected.bodies[kind])
         if file is None:
-            self._ends.of_kind(kind, kept).write.format(self._format).save(f"{self._path}/{aside}")
+            self._ends.of_kind(kind, batch).write.format(self._format).save(f"{self._path}/{aside}")
         else:
             folder.create(f"{aside}/part-00000.parquet", file)
         folder.move(aside, place)
 
-    def _file(self, kind: int, kept: DataFrame, bodies: list[bytes] | None) -> bytes | None:
+    def _file(self, kind: int, batch: DataFrame, bodies: list[bytes] | None) -> bytes | None:
         """Return the file that the driver makes of a batch; None if Spark has to write it."""
         if bodies is None:
             return None
         if kind not in self._files:
-            columns = self._ends.of_kind(kind, kept).schema
-            self._files[kind] = DriverFiles.of(kept.sparkSession, columns)
+            columns = self._ends.of_kind(kind, batch).schema
+            self._files[kind] = DriverFiles.of(batch.sparkSession, columns)
         files = self._files[kind]
         return None if files is None else files.file(self._ends.table(kind, bodies))
 
@@ -290,7 +290,7 @@ class _Folders(_Sink):
             )
 
 
-class _Sent(_Sink):
+class _TopicSink(_Sink):
     """Sends batches to a topic.
 
     Before a batch is sent, the end of the topic is noted beside the checkpoint. A batch that
@@ -308,13 +308,13 @@ class _Sent(_Sink):
         self._topic = topic
         self._checkpoint = checkpoint
 
-    def _take(self, kept: DataFrame, brought: _Brought) -> None:
-        number = brought.report.number
-        if not any(brought.report.counts.values()):
+    def _take(self, batch: DataFrame, collected: _Collected) -> None:
+        number = collected.report.number
+        if not any(collected.report.counts.values()):
             return
-        spark = kept.sparkSession
+        spark = batch.sparkSession
         folder = Folder(spark, self._checkpoint)
-        messages = to_kafka(self._ends.rows(kept))
+        messages = to_kafka(self._ends.rows(batch))
         note = folder.read(f"{_NOTES}/{number}")
         if note is None:
             folder.remove(_NOTES)  # those of batches before this one

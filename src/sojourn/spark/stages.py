@@ -96,16 +96,16 @@ class Job:
                 yield from parcels.sent(cancels, by_id, parcels.CANCELS, place)
 
     def find_moments(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        kept: dict[int, list[parcels.Parcel]] = {parcels.QUESTIONS: [], parcels.SIGNALS: []}
+        by_kind: dict[int, list[parcels.Parcel]] = {parcels.QUESTIONS: [], parcels.SIGNALS: []}
         for partition, parcel in parcels.received(batches):
-            if parcel.kind in kept:
-                kept[parcel.kind].append(parcel)
+            if parcel.kind in by_kind:
+                by_kind[parcel.kind].append(parcel)
             else:
                 yield parcels.forwarded(parcel, partition)
-        questions = parcels.opened(kept.pop(parcels.QUESTIONS))
+        questions = parcels.opened(by_kind.pop(parcels.QUESTIONS))
         if questions is None:
             return
-        steps = steps_in(kept.pop(parcels.SIGNALS))
+        steps = steps_in(by_kind.pop(parcels.SIGNALS))
         moments, holds = steps.held_ms(
             one_piece(questions["key"]), questions["offset"].to_numpy(), threads=1
         )
@@ -119,31 +119,31 @@ class Job:
 
     def end_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         kinds = (parcels.OPERATIONS, parcels.MOMENTS, parcels.CANCELS)
-        kept: dict[int, list[parcels.Parcel]] = {kind: [] for kind in kinds}
-        yield from self.kept(batches, kept)
-        table = parcels.opened(kept.pop(parcels.OPERATIONS))
+        by_kind: dict[int, list[parcels.Parcel]] = {kind: [] for kind in kinds}
+        yield from self.sort_parcels(batches, by_kind)
+        table = parcels.opened(by_kind.pop(parcels.OPERATIONS))
         if table is None:
             return
         clean, duplicates = without_duplicates(table, rows.check_operations(table), threads=1)
         yield from self.answers.rejected(duplicates)
         del table
-        held = _placed(clean, parcels.opened(kept.pop(parcels.MOMENTS)))
+        held = _placed(clean, parcels.opened(by_kind.pop(parcels.MOMENTS)))
         cancelled = None
-        if kept[parcels.CANCELS]:  # ids for keys, and times for offsets
-            steps = steps_in(kept.pop(parcels.CANCELS))
+        if by_kind[parcels.CANCELS]:  # ids for keys, and times for offsets
+            steps = steps_in(by_kind.pop(parcels.CANCELS))
             cancelled = steps.held_ms(clean.ids, clean.submitted_ms, threads=1)
         endings = clean.end(held, cancelled, self.until_ms, threads=1)
         yield from self.answers.ended(clean, endings)
 
-    def kept(
-        self, batches: Batches, kept: dict[int, list[parcels.Parcel]]
+    def sort_parcels(
+        self, batches: Batches, by_kind: dict[int, list[parcels.Parcel]]
     ) -> Iterator[pa.RecordBatch]:
-        """Keep parcels by kind, in what is given; of rejected rows give the answer."""
+        """Put parcels into the lists of their kinds; yield the answers of rejected rows."""
         for _, parcel in parcels.received(batches):
             if parcel.kind == parcels.REJECTED:
                 yield from self.answers.rejected(parcel.open())
             else:
-                kept[parcel.kind].append(parcel)
+                by_kind[parcel.kind].append(parcel)
 
     def rejected(self, rejected: pa.Table, place: int) -> Iterator[pa.RecordBatch]:
         """Send rejected rows to some partition, where they come out."""

@@ -50,8 +50,8 @@ def stream_settings(spark: SparkSession, *, shards: int = 32) -> dict[str, str]:
     _check_number("shards", shards, 1, _MOST_SHARDS)
     _check_classic(spark)
     cores: int = spark.sparkContext.defaultParallelism
-    wanted = STREAM_SETTINGS | {_PARTITIONS: str(min(shards, max(1, cores)))}
-    missing = {name: value for name, value in wanted.items() if not _is_set(spark, name)}
+    settings = STREAM_SETTINGS | {_PARTITIONS: str(min(shards, max(1, cores)))}
+    missing = {name: value for name, value in settings.items() if not _is_set(spark, name)}
     for name, value in missing.items():
         spark.conf.set(name, value)
     return missing
@@ -141,23 +141,23 @@ def resolve_stream(
         order=_in_order(operations.columns),
     )
     with quiet_pyspark():
-        taken = None
+        incoming = None
         for name, frame in tables.items():
             carried = sealed if name == rows.OPERATIONS else b""
             take = Intake(name, shards, carried, ahead_ms if on_wall else None)
             frame = _with_wall(frame) if on_wall else frame
             part = frame.mapInArrow(take, TAKEN_DDL)
-            taken = part if taken is None else taken.union(part)
-        assert taken is not None
+            incoming = part if incoming is None else incoming.union(part)
+        assert incoming is not None
         if on_wall:
             beats = spark.readStream.format("rate").option("rowsPerSecond", 1)
             beat = _with_wall(beats.option("numPartitions", 1).load())
-            taken = taken.union(beat.mapInArrow(Heartbeat(shards), TAKEN_DDL))
+            incoming = incoming.union(beat.mapInArrow(Heartbeat(shards), TAKEN_DDL))
         first, second = (
             None if fork is None else fork.initial(stage, shards, option)
             for stage, option in ((KEYS, forget_ms), (IDS, remember_ms))
         )
-        news = taken.groupBy("shard").transformWithState(
+        news = incoming.groupBy("shard").transformWithState(
             KeyShards(plan), NEWS_DDL, "Append", "None", first
         )
         ends = news.groupBy("shard").transformWithState(
