@@ -13,6 +13,7 @@ import os
 import sys
 from pathlib import Path
 
+from pyspark import BarrierTaskContext
 from pyspark.sql import SparkSession
 
 from sojourn.spark import resolve
@@ -30,7 +31,7 @@ def main(folder: Path) -> None:
     )
     batch(spark, folder / "batch")
     stream_driver.stream(spark, folder / "stream")
-    print(processes(spark))
+    print(processes(spark, 2))
     spark.stop()
 
 
@@ -47,9 +48,15 @@ def batch(spark: SparkSession, folder: Path) -> None:
                 getattr(r, name).write.parquet(str(folder / strategy / name))
 
 
-def processes(spark: SparkSession) -> int:
-    rows = spark.range(0, 1000, 1, 8).rdd
-    return rows.mapPartitions(lambda _: [os.getppid()]).distinct().count()
+def processes(spark: SparkSession, cores: int) -> int:
+    """In how many processes so many tasks run that run at the same time, on so many cores."""
+
+    def own(_: object) -> list[int]:
+        BarrierTaskContext.get().barrier()  # or the first to be there would do all the work
+        return [os.getppid()]
+
+    rows = spark.range(0, 1000, 1, cores).rdd
+    return len(set(rows.barrier().mapPartitions(own).collect()))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""A driver of a stream, to be killed; it ends when all is read.
+"""A driver of a stream, to be killed; or it ends when all is read.
 
     python -m tests.spark.stream_driver FOLDER [JAVA_OPTIONS]
 
 FOLDER/{operations,signals,cancels} are read a file a batch; FOLDER/out is written. FOLDER/started
-says that the query runs.
+says that the query runs. If there is FOLDER/endless, it does not end, and waits for more files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from sojourn.spark import local_session, read_files, resolve_stream, stream_settings
 from tests.spark import jvm
 
-STARTED = "started"
+STARTED, ENDLESS = "started", "endless"
 
 
 def session(master: str, settings: dict[str, str]) -> SparkSession:
@@ -38,7 +38,8 @@ def stream(spark: SparkSession, folder: Path) -> None:
     out = resolve_stream(
         *tables, delay_ms=200, shards=3, idle="event", follow="slowest", snapshot_every=2
     )
-    query = out.write(str(folder / "out"), str(folder / "checkpoint"), trigger=None)
+    trigger = "0 seconds" if (folder / ENDLESS).exists() else None
+    query = out.write(str(folder / "out"), str(folder / "checkpoint"), trigger=trigger)
     (folder / STARTED).touch()
     query.awaitTermination()
 

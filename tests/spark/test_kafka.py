@@ -143,6 +143,8 @@ class Stream:
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
         def holds() -> bool:
+            if self.driver.was_too_slow():
+                self.start()
             assert self.driver.runs(), self.said()[-5000:]
             return condition()
 
@@ -178,7 +180,7 @@ def send(cluster: Cluster, chunk: dict[str, pa.Table], partition: int = -1) -> N
     for topic, table in chunk.items():
         for row in table.to_pylist():
             producer.produce(topic, json.dumps(row).encode(), partition=partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def half(chunk: dict[str, pa.Table], number: int) -> dict[str, pa.Table]:
@@ -193,11 +195,11 @@ def read(cluster: Cluster, count: int) -> list[dict[str, Any]]:
     consumer = confluent.Consumer(
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader"}
     )
-    partitions = consumer.list_topics("outcomes", 10).topics["outcomes"].partitions
+    partitions = consumer.list_topics("outcomes", PATIENCE_S).topics["outcomes"].partitions
     consumer.assign([confluent.TopicPartition("outcomes", n, 0) for n in partitions])
     found: list[dict[str, Any]] = []
     while len(found) < count:
-        messages = consumer.consume(count - len(found), 10)
+        messages = consumer.consume(count - len(found), PATIENCE_S)
         assert messages, f"{len(found)} of {count}"
         for message in messages:
             key, row = message.key(), json.loads(message.value() or b"")
@@ -232,12 +234,14 @@ def test_topics_to_a_topic_exact_and_killed_on_the_way(
             time.sleep(rng.uniform(0, 2))  # what is cut short is left to chance
             stream.driver.kill()
             stream.start()
-        elif number == CHUNKS * 3 // 4:
+        elif number in (CHUNKS * 3 // 4, CHUNKS - 1):
+            # Spark asks the brokers one after the other how far their partitions go: of what is
+            # sent meanwhile it can have the last row, which is later than all, and not the others.
             stream.until_read(cluster)
     stream.until_sent(cluster, len(expected.outcomes) + len(expected.rejected))
     stream.until_read(cluster)  # so that whatever is sent beyond that is found out
     stream.driver.interrupt()
-    assert stream.driver.end(60) == 130, stream.said()[-5000:]
+    assert stream.driver.end(PATIENCE_S) == 130, stream.said()[-5000:]
     found = read(cluster, ends(cluster))
     ended = [row for row in found if row["status"] != "rejected"]
     told = [row for row in found if row["status"] == "rejected"]
@@ -276,7 +280,10 @@ def test_a_batch_that_runs_again_sends_nothing_twice(
         ",".join(connector),
     ]
     log = tmp_path / "log"
-    assert Driver([*command, str(tmp_path)], log).end(PATIENCE_S) == 0, log.read_text()[-5000:]
+    driver = Driver([*command, str(tmp_path)], log)
+    while status := driver.end(PATIENCE_S):
+        assert driver.was_too_slow(), (status, log.read_text()[-5000:])
+        driver = Driver([*command, str(tmp_path)], log)
     found = read(cluster, ends(cluster))
     assert sorted(row["id"] for row in found) == sorted(row["id"] for row in waits)
     assert sum(row["status"] == "completed" for row in found) == 500

@@ -15,9 +15,10 @@ from tests.rows import oracle
 from tests.rows.traces import Trace, random_trace
 from tests.seeds import seed
 from tests.spark.driver_process import Driver
-from tests.spark.stream_driver import STARTED
-from tests.spark.stream_traces import arrivals, write_arrivals
+from tests.spark.stream_driver import ENDLESS, STARTED
+from tests.spark.stream_traces import TIMES, arrivals, write_arrivals
 from tests.test_one_answer import answer_of_tables, differs
+from tests.until import until
 
 PATIENCE_S = 600
 
@@ -34,29 +35,59 @@ def last(folder: Path, log: str) -> int:
 
 
 def kill_often(folder: Path, trace: Trace, batches: int, kills: int, rng: random.Random) -> None:
-    """Kill it so often, each time while the query runs; then let it end."""
-    write_arrivals(folder, arrivals(trace, batches, 190, seed=rng.randrange(10**6)))
+    """Kill it so often, each time while the query runs; then let it end.
+
+    It gets a few files more for each kill, and never ends before that, however late the kill comes.
+    """
+    write_arrivals(folder / "later", arrivals(trace, batches, 190, seed=rng.randrange(10**6)))
+    (folder / ENDLESS).touch()
     inside = 0
-    for _ in range(kills):
+    for number in range(kills):
+        hand_out(folder, range(number * batches // kills, (number + 1) * batches // kills))
         done = last(folder, "commits")
-        driver = start(folder)
         # In the batch that it begins with, often one that was cut short before, or in a later one.
         more = rng.choice((0, 0, 1, 2))
-        give_up_s = time.monotonic() + PATIENCE_S
-        while not (folder / STARTED).exists() or last(folder, "commits") < done + more:
-            if not driver.runs():  # on a busy machine: Spark gives a Python process 10 s to start
-                driver.end(PATIENCE_S)
-                driver = start(folder)
-            assert time.monotonic() < give_up_s, (folder / "log").read_text()[-5000:]
-            time.sleep(0.01)
-        time.sleep(rng.uniform(0, 2.0))  # anywhere in it: what is cut short is left to chance
-        assert driver.runs(), f"all is read after {kills} kills at most; give it more batches"
-        driver.kill()
+        while not killed(folder, done + more, rng):
+            continue
         inside += last(folder, "commits") < last(folder, "offsets")
+    (folder / ENDLESS).unlink()
+    hand_out(folder, range(batches, batches + 1))
     driver = start(folder)
-    assert driver.end(PATIENCE_S) == 0, (folder / "log").read_text()[-5000:]
+    while status := driver.end(PATIENCE_S):
+        assert driver.was_too_slow(), (status, said(folder))
+        driver = start(folder)
     compare(folder, trace)
     print(f"{len(trace.operations)} operations, {kills} kills, {inside} of them inside a batch")
+
+
+def killed(folder: Path, batch: int, rng: random.Random) -> bool:
+    """Start the driver, and kill it after this batch; False if it did not live that long."""
+    driver = start(folder)
+
+    def is_far_enough() -> bool:
+        begun = (folder / STARTED).exists() and last(folder, "commits") >= batch
+        return begun or not driver.runs()
+
+    until(is_far_enough, lambda: f"batch {batch}: {said(folder)}", PATIENCE_S)
+    time.sleep(rng.uniform(0, 2.0))  # anywhere in it: what is cut short is left to chance
+    if driver.runs():
+        driver.kill()
+        return True
+    assert driver.was_too_slow(), said(folder)
+    return False
+
+
+def said(folder: Path) -> str:
+    return (folder / "log").read_text()[-5000:]
+
+
+def hand_out(folder: Path, numbers: range) -> None:
+    """Give these files to the driver, which does not run."""
+    for name in TIMES:
+        (folder / name).mkdir(exist_ok=True)
+        for n in numbers:
+            path = folder / "later" / name / f"{n:04}.parquet"
+            path.rename(folder / name / path.name)
 
 
 def compare(folder: Path, trace: Trace) -> None:
