@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -62,8 +64,7 @@ class ServiceProcess:
     """`sojourn serve` on one port, killed and started again."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.port = listener.getsockname()[1]
+        self.port = _own_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._command = [
             *(sys.executable, "-m", "sojourn", "serve", str(folder), "--port", str(self.port)),
@@ -102,6 +103,17 @@ class ServiceProcess:
         assert process.stdout is not None
         process.stdout.close()
         return status
+
+
+def _own_port() -> int:
+    """A free port that stays free while the service is down.
+
+    It is below those that the system gives to whoever asks for any, as every client does.
+    """
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class Blocking:

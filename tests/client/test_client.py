@@ -48,7 +48,7 @@ Open = Any  # a function that opens a purgatory, and what talks to it
 
 def connect(face: str, url: str, **options: Any) -> Any:
     """A client of that kind, with blocking verbs."""
-    options = {"call_timeout_ms": 20_000, **options}
+    options = {"call_timeout_ms": int(WAIT_S * 1000), **options}
     if face == "threads":
         return Client(url, **options)
     return Blocking(lambda: AsyncClient(url, gather=face == "asyncio, gathering", **options))
