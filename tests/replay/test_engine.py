@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import permutations
 from typing import Any
 
 import pyarrow as pa
@@ -409,6 +410,39 @@ def test_a_key_that_somebody_waits_for_is_not_forgotten() -> None:
     engine.advance(10_300)
     engine.submit(operations(("c", 10_301, 10, [("k", 5)])))
     assert brief(engine.advance(11_000).outcomes) == [("c", "expired", 10_311, None)]
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
+def test_in_which_order_rows_come_makes_no_difference_to_what_is_forgotten(
+    order: tuple[int, ...],
+) -> None:
+    engine = Engine(forget_keys_after_ms=100)
+    calls = [
+        lambda: engine.signal(signals(("k", 5, 10))),
+        lambda: engine.signal(signals(("k", 6, 5000))),
+        lambda: engine.submit(operations(("a", 20, 30, [("k", 5)]))),
+        lambda: engine.submit(operations(("b", 4000, 2000, [("k", 5)]))),
+    ]
+    for call in order:
+        calls[call]()
+    outcomes = brief(engine.advance(6000).outcomes)
+    assert outcomes == [("a", "completed", 20, "k"), ("b", "completed", 5000, "k")]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_the_key_side_is_told_in_pieces_if_it_is_much(
+    kind: pa.DataType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for most in (2**30, 100):
+        monkeypatch.setattr("sojourn.replay.engine._MUCH", most)
+        engine = Engine()
+        for n in range(4):
+            engine.submit(operations((f"{n}", 10 + n, 50, [(f"k{n}", 1)])))
+            news = signals((f"k{n}", 1, 20 + n))
+            engine.signal(news.set_column(0, "key", news["key"].cast(kind)) if n % 2 else news)
+        assert brief(engine.advance(99).outcomes) == [
+            (f"{n}", "completed", 20 + n, f"k{n}") for n in range(4)
+        ]
 
 
 # The sides alone.

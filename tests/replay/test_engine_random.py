@@ -226,3 +226,68 @@ def test_small_random_programs_go_as_with_naive_sides(rng: random.Random, steps:
     batches = random_batches(rng, steps)
     check_progress(rng, batches)
     check_waiting(rng, batches)
+
+
+def forgetful_moments(needs: list[Row], news: list[Row], keep_ms: int) -> dict[str, int]:
+    """From when each requirement holds if a key is forgotten as soon as that is allowed.
+
+    Row by row in the order of time: it is, when nobody waits and the last news are too old.
+    """
+    moments: dict[str, int] = {}
+    for key in KEYS:
+        rows = [(row["at_ms"], 0, row) for row in news if row["key"] == key]
+        rows += [(row["submitted_ms"], 1, row) for row in needs if row["key"] == key]
+        reached = busy_ms = None
+        waiting: list[Row] = []
+        for at_ms, kind, row in sorted(rows, key=lambda row: row[:2]):
+            ended = [need["deadline_ms"] for need in waiting if need["deadline_ms"] < at_ms]
+            waiting = [need for need in waiting if need["deadline_ms"] >= at_ms]
+            busy_ms = max(ended, default=busy_ms) if busy_ms is None else max([busy_ms, *ended])
+            if not waiting and busy_ms is not None and at_ms - busy_ms > keep_ms:
+                reached = None
+            busy_ms = at_ms
+            if kind == 0:
+                reached = row["offset"] if reached is None else max(reached, row["offset"])
+            else:
+                waiting.append(row)
+            held = [n for n in waiting if reached is not None and n["offset"] <= reached]
+            moments |= {need["id"]: at_ms for need in held}
+            waiting = [need for need in waiting if need not in held]
+    return moments
+
+
+def check_forgetting(rng: random.Random) -> int:
+    """No key is forgotten too early, however rows of a batch are ordered; return how many were."""
+    keep_ms = rng.choice((0, 3, 20))
+    times_ms = range(1, rng.choice((10, 50, 200)))
+    needs = []
+    for n in range(rng.randrange(12)):
+        submitted_ms = rng.choice(times_ms)
+        deadline_ms = submitted_ms + rng.choice((0, 5, 50))
+        row = (f"{n}", n, 0, rng.choice(KEYS[:2]), rng.randrange(4), submitted_ms, deadline_ms)
+        needs.append(dict(zip(REQUIREMENTS.names, row, strict=True)))
+    news = [
+        {"key": rng.choice(KEYS[:2]), "offset": rng.randrange(4), "at_ms": rng.choice(times_ms)}
+        for _ in range(rng.randrange(12))
+    ]
+    given = arrow(needs, REQUIREMENTS), arrow(news, SIGNALS)
+    now_ms = rng.choice((None, 25, 1000))
+    best: list[dict[tuple[Any, ...], int]] = [{}, {}]
+    _gather(best[0], Progress(forget_keys_after_ms=keep_ms).apply(*given, now_ms))
+    _gather(best[1], Progress().apply(*given, now_ms))
+    found, unforgetful = ({name[0]: ms for name, ms in moments.items()} for moments in best)
+    for id, moment_ms in forgetful_moments(needs, news, keep_ms).items():
+        assert found[id] <= moment_ms, id
+    for id, moment_ms in found.items():
+        assert unforgetful[id] <= moment_ms, id
+    return len(unforgetful) - len(found)
+
+
+def test_no_key_is_forgotten_too_early() -> None:
+    forgotten = 0
+    for number in range(80):
+        try:
+            forgotten += check_forgetting(random.Random(seed() + number))
+        except Exception as error:
+            raise AssertionError(f"program {seed() + number}") from error
+    assert forgotten > 0

@@ -184,6 +184,7 @@ def test_rows_that_come_together_are_forgotten_in_the_order_of_their_time(
         ("new life", "k", 3, 5001, 6000),
         ("too much for it", "k", 5, 5001, 6000),
         ("with the signal", "k", 3, 5000, 6000),
+        ("waits for it", "k", 3, 4000, 5500),
         ("in time", "k", 5, 110, 120),
         ("old life", "k", 5, 20, 30),
     )
@@ -192,6 +193,7 @@ def test_rows_that_come_together_are_forgotten_in_the_order_of_their_time(
         ("in time", 110),
         ("new life", 5001),
         ("old life", 20),
+        ("waits for it", 5000),
         ("with the signal", 5000),
     ]
     if now_ms is None:
@@ -213,6 +215,14 @@ def test_a_key_is_known_as_long_as_somebody_waits_for_it() -> None:
         progress.apply(None, None, 500)
         assert (len(progress), progress.keys) == (0, 1)
         found = progress.apply(requirements(("b", "k", 5, submitted_ms, 900)), None, None)
+        assert moments(found) == ([("b", submitted_ms)] if known else [])
+
+
+def test_somebody_who_came_and_went_in_one_batch_kept_the_key() -> None:
+    for submitted_ms, known in ((600, True), (601, False)):
+        progress = Progress(forget_keys_after_ms=100)
+        wanted = requirements(("a", "k", 6, 20, 500), ("b", "k", 5, submitted_ms, 900))
+        found = progress.apply(wanted, signals(("k", 5, 10)), 1000)
         assert moments(found) == ([("b", submitted_ms)] if known else [])
 
 

@@ -30,6 +30,7 @@ _SNAPSHOT = "Esnp"
 _PARTS = pa.schema([("part", pa.large_binary())])
 _DAY_MS = 86_400_000
 _LONGEST_MS = rows.MOST
+_MUCH = 2**30  # bytes of rows that the key side has not been told of
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,10 @@ class Engine:
         self._shelf = Shelf()
         self._extras = pa.schema([])
         self._rejected: list[pa.Table] = []
+        # What the key side has not been told of: it takes all of it at once, by its times.
+        self._requirements: list[pa.RecordBatch] = []
+        self._signals: list[pa.RecordBatch] = []
+        self._untold_bytes = 0
 
     @property
     def now_ms(self) -> int | None:
@@ -84,6 +89,7 @@ class Engine:
     @property
     def next_ms(self) -> int | None:
         """Nothing ends before this time unless rows come in; None when nothing waits."""
+        self._tell_all()
         return self._waiting.next_ms
 
     def __len__(self) -> int:
@@ -101,16 +107,15 @@ class Engine:
         self._extras = extras
         if len(clean):
             numbers = self._shelf.put(whole)
-            candidates = self._progress.apply(clean.requirements(numbers), None, None)
-            taken = self._waiting.apply(clean.submissions(numbers), candidates, None, None)
+            self._tell_later(self._requirements, clean.requirements(numbers))
+            taken = self._waiting.apply(clean.submissions(numbers), None, None, None)
             self._reject_duplicates(taken[1])
 
     def signal(self, signals: Any) -> None:
         """Take signals in."""
         batch = self._events(signals, rows.SIGNALS)
         if len(batch):
-            candidates = self._progress.apply(None, batch, None)
-            self._waiting.apply(None, candidates, None, None)
+            self._tell_later(self._signals, batch)
 
     def cancel(self, cancels: Any) -> None:
         """Take cancels in."""
@@ -124,8 +129,7 @@ class Engine:
         Outcomes come in the order of time, and with them all rows rejected since the last call.
         """
         now_ms = self._checked_now_ms(now_ms)
-        self._progress.apply(None, None, now_ms)
-        ended, _ = self._waiting.apply(None, None, None, now_ms)
+        ended, _ = self._waiting.apply(None, self._tell(now_ms), None, now_ms)
         numbers = ended.column("tag").to_numpy()
         outcome_columns = ended.select(schemas.STREAM_OUTCOMES.names)
         outcomes = self._beside(pa.Table.from_batches([outcome_columns]), numbers)
@@ -143,6 +147,7 @@ class Engine:
 
     def snapshot(self) -> bytes:
         """Return all of the state as bytes, for `restore`."""
+        self._tell_all()
         next_number, pieces = self._shelf.pieces()
         parts = [self._progress.snapshot(), self._waiting.snapshot()]
         parts.append(self._extras.serialize().to_pybytes())
@@ -171,6 +176,27 @@ class Engine:
 
     def __repr__(self) -> str:
         return f"<Engine now_ms={self.now_ms} waiting={len(self)}>"
+
+    def _tell_later(self, untold: list[pa.RecordBatch], batch: pa.RecordBatch) -> None:
+        if self._untold_bytes + batch.nbytes > _MUCH:
+            self._tell_all()
+        untold.append(batch)
+        self._untold_bytes += batch.nbytes
+
+    def _tell_all(self) -> None:
+        """Tell the key side what came since it was last told."""
+        if self._untold_bytes:
+            self._waiting.apply(None, self._tell(None), None, None)
+
+    def _tell(self, now_ms: int | None) -> pa.RecordBatch:
+        """Tell the key side that, and the time; return what candidates there are now."""
+        candidates = self._progress.apply(
+            _joined(self._requirements), _joined(self._signals), now_ms
+        )
+        self._requirements.clear()
+        self._signals.clear()
+        self._untold_bytes = 0
+        return candidates
 
     def _events(self, events: Any, name: str) -> pa.RecordBatch:
         """Return the signals or cancels that are in time; reject the others."""
@@ -247,6 +273,15 @@ def _checked_span_ms(name: str, value: Any) -> int:
     if isinstance(value, bool) or not 0 <= span_ms <= _LONGEST_MS:
         raise OutOfRange(f"{name} must be from 0 to {_LONGEST_MS} ms, got {value!r}")
     return span_ms
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:
+    """Return the rows of all batches as one; of wide text if one of them has that."""
+    if len(batches) < 2:
+        return batches[0] if batches else None
+    tables = [pa.Table.from_batches([batch]) for batch in batches]
+    (joined,) = pa.concat_tables(tables, promote_options="permissive").combine_chunks().to_batches()
+    return joined
 
 
 def _ipc(table: pa.Table) -> bytes:

@@ -61,10 +61,11 @@ cdef class Progress:
     @cython.locals(n="long long", key="long long", offset="long long")
     cdef int _pass_by(self, const int[::1] nodes) except -1
 
-    @cython.locals(n="long long", key="long long", deadline_ms="long long")
+    @cython.locals(n="long long", key="long long")
     cdef int _expire(self, const int[::1] nodes) except -1
 
     cdef int _note_busy(self, long long key, long long at_ms) except -1
+    cdef void _note_wait(self, long long key, long long deadline_ms) noexcept
     cdef bint _is_idle(self, long long key, long long at_ms) noexcept
     cdef bint _is_known(self, long long key) noexcept
 

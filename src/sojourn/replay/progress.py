@@ -354,8 +354,9 @@ class Progress:
                     self._note_moment(row, moment_ms)
                 if at_ms <= start_ms or (has_now and at_ms <= now_ms):
                     continue  # final
-            if has_now and deadline_ms <= now_ms:
-                continue
+            if has_now and deadline_ms <= now_ms and self._aside_taken == self._aside.count:
+                self._note_wait(key, deadline_ms)
+                continue  # no signal of this batch is left for it
             self._needs.put(rows, row)
 
     def _note_moment(self, row: int, moment_ms: int) -> None:
@@ -378,9 +379,7 @@ class Progress:
         """The deadlines of these requirements are past."""
         for n in range(len(nodes)):
             key = self._needs.expire(nodes[n])
-            deadline_ms = self._needs.at_ms(nodes[n])
-            if deadline_ms > self._busy_ms[key]:
-                self._busy_ms[key] = deadline_ms
+            self._note_wait(key, self._needs.at_ms(nodes[n]))
             self._release_key(key)
 
     def _note_busy(self, key: int, at_ms: int) -> None:
@@ -390,6 +389,11 @@ class Progress:
             self._ahead.remove_all(key)
         if at_ms > self._busy_ms[key] or not self._is_known(key):
             self._busy_ms[key] = at_ms
+
+    def _note_wait(self, key: int, deadline_ms: int) -> None:
+        """Somebody waited for the key until this time."""
+        if deadline_ms > self._busy_ms[key]:
+            self._busy_ms[key] = deadline_ms
 
     def _is_idle(self, key: int, at_ms: int) -> bool:
         """Say whether all that is known of the key is to be forgotten by this time."""
