@@ -1,8 +1,8 @@
-"""Alarms: one deadline each for numbered things, on the deadline wheel, over all of 64 bits.
+"""Alarms: one deadline for each number, at any 64-bit time, on the deadline wheel.
 
-The wheel knows its timers by handle, and reaches a quarter of 64 bits. Here a thing has a number,
-and any time. A time beyond the wheel's stands at the wheel's last; when the wheel hands out
-something that is not due by its real time, which happens only out there, it is put in again.
+The wheel knows its timers by handle, and covers a quarter of the 64-bit range. Here the caller uses
+numbers of its own, and any time. An alarm beyond the wheel's range waits at the last time of the
+wheel. When the wheel returns it before its real time, it is set again.
 """
 
 from __future__ import annotations

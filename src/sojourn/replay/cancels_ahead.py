@@ -1,4 +1,4 @@
-"""Cancels ahead: those that are still after now, since the operation they mean may come yet."""
+"""Cancels ahead: cancels whose time is after now; their operations may still arrive."""
 
 from __future__ import annotations
 

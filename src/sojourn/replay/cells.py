@@ -1,7 +1,7 @@
-"""Cells: the candidates of operations, as many cells to an operation as it has requirements.
+"""Cells: the candidates of operations, one cell for each requirement.
 
-A cell holds the best moment that is known for its requirement, and the key. Cells of one operation
-lie side by side; the first of them tells where.
+A cell holds the earliest moment known for its requirement, and the key. The cells of an operation
+are adjacent, and are known by the number of the first.
 """
 
 from __future__ import annotations

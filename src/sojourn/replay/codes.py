@@ -1,16 +1,16 @@
 # cython: cdivision=True
 """Codes: small numbers in place of strings, equal where the strings are equal.
 
-A string's first 16 bytes are two words, padded with zeros; most keys and ids are no longer than
-that, and are told apart by these words and their length, without a look at the text itself.
+A string's first 16 bytes are two words, padded with zeros. Most keys and ids are no longer than
+that, and are compared by these words and their length alone, without reading the text.
 
     places     upper half of the hash | code + 1       a word each, at most half of them in use;
                                           |            the hash's first bits say where to look
     records    first word | second word | length | row where the string was first seen
 
-Strings are looked up a block at a time, in rounds that each ask for the memory that the next one
-reads. With many different strings the time goes into waiting for memory, and this way the waits
-overlap.
+Strings are looked up a block at a time, in rounds. Each round prefetches the memory that the next
+one reads. With many different strings most of the time is spent waiting for memory; this way the
+waits overlap.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ With d the deadline, c the moment the condition holds and x the cancel, an opera
     B   cancelled at x   if x < c and x ≤ d
     C   expired at d     otherwise
 
-c is the `needed`-th smallest moment of its requirements. What lies after `until_ms` is not known.
+c is the `needed`-th smallest moment of its requirements. Times after `until_ms` are not known.
 Every engine of rows ends operations by `ending`.
 """
 

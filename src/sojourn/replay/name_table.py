@@ -6,10 +6,9 @@
                                           |             where to look first
     texts      the bytes of the names, by number
 
-A name that goes is taken out by moving back those behind it, and its number is used again. With
-many names the time goes into waiting for memory; so names are looked up a block at a time, and the
-memory that the next ones need is asked for ahead, in three steps: the place, where the text is, and
-the text.
+To remove a name, those behind it are moved back; its number is used again. With many names most of
+the time is spent waiting for memory. So names are looked up a block at a time, and the memory that
+the next ones need is prefetched in three steps: the place, where the text is, and the text.
 """
 
 from __future__ import annotations

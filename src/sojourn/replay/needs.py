@@ -1,6 +1,6 @@
-"""Needs: the requirements that are open, or may still get a better moment, by key.
+"""Needs: by key, the requirements that are open, or may still get an earlier moment.
 
-Those of one key are a tree ordered by offset: whom a signal concerns is one range of offsets.
+The needs of a key are a tree ordered by offset, so a signal concerns one range of offsets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Nodes: numbers for things that come and go, and lists of such numbers.
 
-What is known of a thing lies in slabs, at its number: one slab for each fact. The numbers begin
-with 1, so that 0 can stand for none.
+The facts of a thing are in slabs, at its number: one slab for each fact. Numbers begin with 1; 0
+means none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Progress: the key side of the incremental engine, from when each requirement holds.
+"""Progress: the key side of the incremental engine; it finds when each requirement begins to hold.
 
 A requirement waits on one key for an offset. Its moment is max(submitted_ms, the first at_ms that
 brought the key to the offset). What is known of one key, at time `now`:
@@ -13,19 +13,19 @@ brought the key to the offset). What is known of one key, at time `now`:
 
     A. offset ≤ reached           it holds from its submission, and that is final
     B. a signal ahead covers it   it holds from that signal, or from its submission if later;
-                                  an earlier signal may still arrive, and better it
+                                  an earlier signal may still arrive, and replace it
     C. neither                    it is open
 
-What comes out are candidates: a moment for each requirement that comes to have one, and again when
-it gets a better one; of those for one requirement the least counts. None is given that comes after
-the deadline. As time moves on, signals ahead fall into `reached`, and requirements go whose moment
-is final or whose deadline is past.
+The results are candidates: a moment for each requirement that gets one, and again when it gets an
+earlier one; the earliest candidate of a requirement counts. A moment after the deadline is no
+candidate. As time moves on, signals ahead become part of `reached`, and requirements are removed
+when their moment is final or their deadline is past.
 
-Signals are taken in the order of their time, before the requirements of the same batch, so that
-few candidates are bettered; but one that comes so long after all others of its key that these are
-to be forgotten waits for the requirements that were submitted before it. Signals ahead and
-requirements are ordered by offset, in forests of one tree a key: whom a signal concerns is one
-range of offsets.
+Signals are applied in the order of their time, before the requirements of the same batch, so that
+few candidates are replaced. The exception is a signal that comes so long after all others of its
+key that these are to be forgotten: it waits for the requirements that were submitted before it.
+Signals ahead and requirements are ordered by offset, in forests with one tree for each key, so a
+signal concerns one range of offsets.
 """
 
 from __future__ import annotations

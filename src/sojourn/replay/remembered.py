@@ -1,6 +1,6 @@
-"""Remembered ids: those of operations that have ended, each until a time of its own.
+"""Remembered ids: the ids of operations that have ended, each until a time of its own.
 
-A queue holds them from the one to be forgotten first.
+A queue holds them in the order in which they are forgotten.
 """
 
 from __future__ import annotations

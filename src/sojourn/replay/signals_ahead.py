@@ -1,6 +1,6 @@
-"""Signals ahead: those of each key that are still after now, and bring more than every earlier one.
+"""Signals ahead: for each key, the signals after now whose offset is above all earlier ones.
 
-Those of one key rise in time and in offset, so one tree, ordered by offset, is ordered by time too.
+Those of one key rise in time and in offset, so a tree ordered by offset is ordered by time too.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # cython: cdivision=True
-"""The steps: when each key's progress rose, and so from when on a requirement holds.
+"""The steps: the times at which each key's progress rose, and with them when a requirement holds.
 
 A key's progress is the largest offset signalled so far. Only signals that raise it matter; in the
 order of time these are the key's steps, and a requirement holds from the first step that reaches
@@ -12,10 +12,10 @@ its offset:
       3   +----+              offset 3 is reached at 10, 4 at 15, 10 never
           10   15     20   at_ms
 
-Signals are dealt out by key, which keeps their order; a key whose signals did not come in time
-order is sorted. Steps rise in time and in offset, so each requirement is one binary search.
+Signals are grouped by key, in their order; a key whose signals did not come in time order is
+sorted. Steps rise in time and in offset, so each requirement takes one binary search.
 
-Steps stand for their signals: those of several parts of the signals, dealt out once more, give the
+Steps can replace their signals: the steps of several parts of the signals, grouped again, give the
 steps of all. So they can be found part by part, sent to one place and merged there.
 """
 

@@ -5,9 +5,9 @@ Which shard a key or an id belongs to is written into checkpoints, so the functi
 
     hash = mix(length + seed), then for every eight bytes: hash = mix(hash ^ word)
 
-The last word is filled up with zeros, and the length tells "a" from "a\\0"; the empty string has
-one word too. With another seed it is another function: tables of names take one of their own, so
-that nobody can prepare names that collide.
+The last word is padded with zeros, and the length distinguishes "a" from "a\\0"; the empty string
+has one word too. Another seed gives another function: name tables draw theirs at random, so that
+nobody can prepare names that collide.
 """
 
 from __future__ import annotations

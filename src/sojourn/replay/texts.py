@@ -1,7 +1,7 @@
-"""Texts: very many short byte strings, each in a numbered place.
+"""Texts: very many short byte strings, by number.
 
-The bytes of all lie end to end in one arena. What was removed leaves a gap; once the gaps are more
-than what is left, the arena is packed anew instead of growing.
+Their bytes lie end to end in one arena. A removed string leaves a gap. When the gaps have more
+bytes than the strings, the arena is compacted instead of grown.
 """
 
 from __future__ import annotations

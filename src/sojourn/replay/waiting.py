@@ -1,14 +1,12 @@
-"""Waiting: the id side of the incremental engine, which operations wait and how each ends.
+"""Waiting: the id side of the incremental engine: which operations wait, and how each ends.
 
 An operation has three times: c, when its condition holds, the needed-th of its candidates' moments,
 if so many are known; x, its earliest cancel at or after its submission, if any; and its deadline d.
-How it ends follows from these (endings.py). Its alarm stands at the end that is known so far. News
-can only bring the end forward, and always lies after now; so when the alarm goes off the end is
-final.
+They decide how it ends (endings.py). Its alarm is set to the end that is known so far. New rows can
+only make the end earlier, and are always after now; so the end is final when the alarm goes off.
 
-What is kept, by id: the operation that waits, if any, with its candidates (cells.py); cancels that
-are still ahead of now (cancels_ahead.py); and until when a second one is a duplicate
-(remembered.py).
+It keeps by id: the operation that waits, if any, with its candidates (cells.py); the cancels ahead
+(cancels_ahead.py); and until when another operation of the id is a duplicate (remembered.py).
 """
 
 from __future__ import annotations
