@@ -128,7 +128,7 @@ def _line(name: str, text: str, parse: Callable[[dict[str, Any]], tuple[str, Any
 
 
 def fields(value: dict[str, Any], needed: tuple[str, ...], allowed: tuple[str, ...] = ()) -> None:
-    """Refuse a row that lacks a field, or has one that means nothing."""
+    """Refuse a row that lacks a field, or has one that is not known."""
     if missing := [name for name in needed if name not in value]:
         raise WrongType(f"a row has {', '.join(needed)}; {', '.join(missing)} missing: {value}")
     if unknown := [name for name in value if name not in needed + allowed]:

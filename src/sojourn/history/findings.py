@@ -24,7 +24,7 @@ class Kind:
     STILL_WAITING = "told, and still waiting"
     NOT_TOLD = "ended, and not told"
     TOLD_TWICE = "told twice"
-    REJECTED = "a row that means nothing"
+    REJECTED = "an invalid row"
     FILE = "a file that is not as recorded"
     DATA = "not as in the data file"
 

@@ -176,7 +176,7 @@ def _rejected(summary: Summary) -> str:
     ]
     heads = ["reason", '<th class="left">table</th>', "rows"]
     return (
-        f'<section>{title}<p class="lead">{count(summary.rejected_rows)} rows meant nothing and '
-        "were put aside, each with its reason; the rest went on without them.</p>"
+        f'<section>{title}<p class="lead">{count(summary.rejected_rows)} rows were '
+        "rejected, each with its reason; the others were resolved without them.</p>"
         f'<div class="card scroll">{table(heads, rows)}</div></section>'
     )
