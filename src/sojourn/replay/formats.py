@@ -97,7 +97,7 @@ def row_groups(file: File) -> list[int]:
 
 
 def column(file: File, name: str, groups: tuple[int, int] | None) -> pa.ChunkedArray | None:
-    """Read one column of a Parquet file; None if it is none, or has no such column."""
+    """Read one column of a Parquet file; None if it is not Parquet, or has no such column."""
     if not is_parquet(file):
         return None
     with _opened(file) as parquet:
@@ -173,7 +173,7 @@ def _data(file: File, head: bool) -> bytes:
 
 def _bytes(stream: Any, head: bool) -> bytes:
     data: bytes = stream.read(_HEAD_BYTES) if head else stream.read()
-    # What is cut short must not look like a line that is broken.
+    # The last line may be cut, and must not be taken for a broken one.
     return data[: data.rfind(b"\n") + 1] if head and len(data) == _HEAD_BYTES else data
 
 
@@ -186,7 +186,7 @@ def _csv(data: bytes, file: File, name: str) -> Read:
     if not header.strip():
         return Read(pa.table({}), rejected)
     first = header.decode()
-    # Of what may stand between two names, what stands there most often.
+    # The delimiter that occurs most often in the header.
     delimiter = max(",;\t|", key=first.count)
     names = next(csv.reader([first.strip("\r")], delimiter=delimiter))
     torn: list[tuple[str, str]] = []
@@ -219,7 +219,7 @@ def _csv(data: bytes, file: File, name: str) -> Read:
 
 
 def _without_broken_text(data: bytes, name: str) -> tuple[bytes, pa.Table]:
-    """Put lines aside that are not UTF-8."""
+    """Reject lines that are not UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -260,13 +260,13 @@ def _json_at_once(data: bytes, kinds: Kinds) -> pa.Table | None:
             table.validate(full=True)
         except (pa.ArrowException, UnicodeDecodeError):
             return None
-        # Arrow takes text that looks like times for times, which is for rows.py to do.
+        # Arrow turns text that looks like a time into a time; that is left to rows.py.
         stamps = [f.name for f in table.schema if pa.types.is_timestamp(f.type)]
         if not stamps:
             break
         for column in stamps:
             schema = schema.append(pa.field(column, pa.string()))
-    # A line is a row, which Arrow is not strict about.
+    # Each line must be one row; Arrow does not insist on that.
     usual = all(_is_usual(field.type, kinds.get(field.name)) for field in table.schema)
     return table if len(table) == lines and usual else None
 
@@ -285,7 +285,7 @@ def _is_usual(type_: pa.DataType, kind: str | None) -> bool:
 
 
 def parse_lines(lines: Iterable[bytes], name: str, kinds: Kinds) -> Read:
-    """Read a line at a time, and put those aside that are no rows."""
+    """Read a line at a time; reject lines that are not rows."""
     good: list[dict[str, Any]] = []
     bad: list[tuple[str, str]] = []
     for line in lines:

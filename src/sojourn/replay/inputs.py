@@ -89,7 +89,7 @@ def time_name(columns: Sequence[str], stem: str) -> str | None:
 
 
 def column(table: pa.Table, name: str, column: str) -> pa.ChunkedArray:
-    """Return a column of the table `name`, or say why there is not the one."""
+    """Return a column of the table `name`, or raise BadTable if there is none, or more than one."""
     places = table.schema.get_all_field_indices(column)
     if len(places) == 1:
         return table.column(places[0])

@@ -47,7 +47,7 @@ def resolve(
     ends. Outcomes and pending come in the order of the operations' rows.
     """
     until_ms = checked_until_ms(until_ms)
-    operations = rows.as_table(operations, rows.OPERATIONS)  # which may be there only once
+    operations = rows.as_table(operations, rows.OPERATIONS)  # it may be readable only once
     every = rows.check_operations(operations)
     events = [rows.check_signals(signals)]
     if cancels is not None:
