@@ -38,7 +38,9 @@ from sojourn.kafka import Cluster
 PATIENCE_S = 240
 TOPICS = ("operations", "signals", "cancels")
 CHUNKS, SPAN_MS = 8, 20_000
-DELAY_MS = 3_000  # longer than a chunk: a batch may read it from one partition and not the other
+# Longer than three chunks, the most that are sent without waiting until they are read: a batch may
+# read them from one partition and not from the other.
+DELAY_MS = 8_000
 
 
 @pytest.fixture
@@ -234,7 +236,7 @@ def test_topics_to_a_topic_exact_and_killed_on_the_way(
             time.sleep(rng.uniform(0, 2))  # what is cut short is left to chance
             stream.driver.kill()
             stream.start()
-        elif number in (CHUNKS * 3 // 4, CHUNKS - 1):
+        elif number in (CHUNKS // 2 - 1, CHUNKS * 3 // 4, CHUNKS - 1):
             # Spark asks the brokers one after the other how far their partitions go: of what is
             # sent meanwhile it can have the last row, which is later than all, and not the others.
             stream.until_read(cluster)
