@@ -14,6 +14,7 @@ import pytest
 
 from sojourn import ManualClock, SystemClock, Timer, prompt_switching
 from sojourn.core.reaper import Reaper
+from tests.until import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,10 +85,14 @@ def test_with_nothing_due_nothing_happens() -> None:
     clock = CountingClock()
     with Timer(clock) as timer:
         timer.call_later(HOUR_MS, nothing)
-        timer.advance_clock(20)
-        settled = clock.asked
-        assert not timer.advance_clock(200)
-        assert clock.asked == settled
+
+        def is_quiet() -> bool:
+            before = clock.asked
+            assert not timer.advance_clock(200)
+            return clock.asked == before
+
+        # Its threads may take a while to go to sleep; who ticks is never quiet.
+        assert any(is_quiet() for _ in range(100))
 
 
 def test_a_clock_of_the_users_own_may_drive_a_timer() -> None:
@@ -134,7 +139,7 @@ def test_an_executor_that_refuses_does_not_stop_the_clock() -> None:
             timer.advance_clock(1_000)
         ran = threading.Event()
         timer.call_later(1, ran.set)
-        went_on = ran.wait(5)
+        went_on = ran.wait(SOON_S)
         alive = len(threads_of(timer))
     executor._behind.shutdown()
     assert went_on
@@ -170,7 +175,7 @@ def test_what_an_executor_cancels_when_it_is_shut_down_the_timer_runs_itself_in_
     while not shut.timer.advance_clock(1_000):
         pass
     shut.executor.shutdown(wait=False, cancel_futures=True)
-    in_time = done.wait(5)
+    in_time = done.wait(SOON_S / 2)  # before the slow task gives up
     shut.go_on.set()
     shut.timer.close()
     assert in_time
@@ -215,7 +220,7 @@ def test_closing_runs_what_the_executor_cancels_meanwhile() -> None:
 
 def ended(threads: list[threading.Thread]) -> bool:
     for thread in threads:
-        thread.join(10)
+        thread.join(SOON_S)
     return not any(thread.is_alive() for thread in threads)
 
 
@@ -248,10 +253,8 @@ def test_a_timer_in_a_circle_ends_its_threads_once_it_is_collected() -> None:
     gone = threading.Event()
     threads, known = threads_of(owner.timer), weakref.ref(owner, lambda _: gone.set())
     del owner
-    for _ in range(100):  # the thread that ran it may be on its last lines yet
-        gc.collect()
-        if gone.wait(0.01):
-            break
+    # The thread that ran it may be on its last lines yet.
+    until(lambda: gc.collect() >= 0 and gone.is_set(), "the owner to be collected")
     assert ended(threads)
     assert known() is None
 
@@ -263,7 +266,7 @@ def test_a_timer_that_nobody_refers_to_runs_what_waits_in_it() -> None:
     threads, known = threads_of(timer), weakref.ref(timer)
     del timer
     gc.collect()
-    assert known() is not None
+    assert known() is not None or ran.is_set()
     assert ran.wait(SOON_S)
     assert ended(threads)
     assert known() is None
@@ -282,7 +285,7 @@ def test_a_task_runs_though_its_timer_is_dropped_the_moment_it_is_added() -> Non
     left = threading.Semaphore(0)
     for delay_ms in (0, 1, 30) * 10:
         Timer(name="dropped at once").call_later(delay_ms, left.release)
-    assert all(left.acquire(timeout=10) for _ in range(30))
+    assert all(left.acquire(timeout=SOON_S) for _ in range(30))
 
 
 def test_a_timer_with_an_executor_runs_what_waits_though_nobody_refers_to_it() -> None:

@@ -242,7 +242,7 @@ def test_a_task_that_fails_and_cannot_even_be_shown_stops_nothing(timer: Timer) 
         timer.advance_clock(1_000)
     ran = threading.Event()
     timer.call_later(1, ran.set)
-    assert ran.wait(5)
+    assert ran.wait(SOON_S)
     assert timer.errors == 3
 
 

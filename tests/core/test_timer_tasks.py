@@ -65,7 +65,7 @@ def test_a_task_may_close_its_timer_and_does_not_wait_for_itself_or_for_others(
         closed.set()
 
     timer.call_later(1, close)
-    in_time = closed.wait(5)
+    in_time = closed.wait(SOON_S)
     with pytest.raises(Closed):
         timer.call_later(1, nothing)
     waiting.cancel()
