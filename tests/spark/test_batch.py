@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 from decimal import Decimal
-from threading import Event
+from threading import Semaphore
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +16,7 @@ import pytest
 from sojourn import replay
 from sojourn.errors import BadTable, OutOfRange, WrongType
 from tests.rows.traces import random_trace
+from tests.until import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -453,22 +454,39 @@ def test_ids_are_hashed_beside_the_signals_and_an_error_there_is_raised(
 
 
 def test_a_block_that_fails_cancels_what_runs_beside_it(spark: SparkSession) -> None:
-    started = Event()
-
-    def endless() -> int:
-        started.set()
-        return spark.range(1 << 40).where("rand() < 0").count()
-
-    beside = Beside(spark, endless)
+    def endless() -> object:
+        # Nothing of it is known beforehand: that rand() < 0 is never true, say, Spark knows.
+        return spark.range(1 << 40).selectExpr("max(xxhash64(id))").first()
 
     def fail_meanwhile() -> None:
         with beside:
-            started.wait()
-            while not spark.sparkContext.statusTracker().getActiveJobsIds():
-                pass
+            until(spark.sparkContext.statusTracker().getActiveJobsIds, "a job")
             raise broadcast.TooMany("signals")
 
+    beside = Beside(spark, endless)
     with pytest.raises(broadcast.TooMany):
         fail_meanwhile()
     with pytest.raises(Exception, match="cancelled"):
         beside.result()
+
+
+def test_a_job_that_starts_after_the_block_has_failed_is_cancelled_too(
+    spark: SparkSession,
+) -> None:
+    cancelled = Semaphore(0)
+
+    class Context:
+        def addJobTag(self, tag: str) -> None: ...
+
+        def cancelJobsWithTag(self, tag: str) -> None:
+            cancelled.release()
+
+    def start_late() -> bool:
+        assert cancelled.acquire(timeout=PATIENCE_S)
+        return cancelled.acquire(timeout=PATIENCE_S)  # of the job that starts now
+
+    session: Any = SimpleNamespace(sparkContext=Context())
+    beside = Beside(session, start_late)
+    with pytest.raises(broadcast.TooMany), beside:
+        raise broadcast.TooMany("signals")
+    assert beside.result()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,19 @@ def test_workers_that_are_no_children_of_this_process_are_asked(
     monkeypatch.setattr(type(spark), "range", lambda *_: 1 / 0)
     with pytest.raises(SojournError, match="cannot run sojourn: division by zero"):
         check_workers(spark)
+
+
+def test_warnings_are_put_back_by_the_last_of_several_threads() -> None:
+    from sojourn.spark.session import quiet_pyspark
+
+    before = list(warnings.filters)
+    first, second = quiet_pyspark(), quiet_pyspark()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)  # another thread may come later, and leave later
+    warnings.warn("PySpark's own", DeprecationWarning, stacklevel=1)  # would be an error here
+    second.__exit__(None, None, None)
+    assert list(warnings.filters) == before
 
 
 @pytest.mark.parametrize(

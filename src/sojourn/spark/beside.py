@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_CANCEL_EVERY_S = 0.1
+
 
 class Beside(Generic[T]):
     """Runs `work`, which starts jobs, in a thread; leaving the block waits for it.
@@ -39,7 +41,9 @@ class Beside(Generic[T]):
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if error is not None:
-            self._context.cancelJobsWithTag(self._tag)
+            while self._thread.is_alive():  # a job that starts only now is cancelled, too
+                self._context.cancelJobsWithTag(self._tag)
+                self._thread.join(_CANCEL_EVERY_S)
         self._thread.join()
 
     def result(self) -> T:

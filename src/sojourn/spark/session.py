@@ -6,9 +6,11 @@ import os
 import re
 import socket
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,13 +88,45 @@ def quiet_pyspark() -> Iterator[None]:
     """Keep to ourselves what PySpark warns of when its Arrow functions are used.
 
     It says that pandas 3 is new to it; of pandas we use nothing. Python's warning filters belong
-    to the whole process, so other threads are without those warnings meanwhile.
+    to the whole process, so other threads are without those warnings meanwhile. Several may be
+    here at once, as batches of a stream come in a thread of Spark's: the first changes the filters,
+    and the last puts them back.
     """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=FutureWarning, message="PySpark does not yet")
-        warnings.filterwarnings("ignore", category=DeprecationWarning)
-        warnings.filterwarnings("ignore", category=ResourceWarning)
+    _QUIET.enter()
+    try:
         yield
+    finally:
+        _QUIET.leave()
+
+
+class _Quiet:
+    """How many are inside `quiet_pyspark`, and what puts the filters back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._filters = warnings.catch_warnings()
+
+    def enter(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside > 1:
+                return
+            self._filters = warnings.catch_warnings()
+            self._filters.__enter__()
+            ignore = partial(warnings.filterwarnings, "ignore")
+            ignore(category=FutureWarning, message="PySpark does not yet")
+            ignore(category=DeprecationWarning)
+            ignore(category=ResourceWarning)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._filters.__exit__(None, None, None)
+
+
+_QUIET = _Quiet()
 
 
 def _settings(master: str, driver_memory: str, shuffle_partitions: int | None) -> dict[str, str]:
