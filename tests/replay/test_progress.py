@@ -200,6 +200,21 @@ def test_rows_that_come_together_are_forgotten_in_the_order_of_their_time(
         assert held(progress)[:2] == [[("k", None, 5001)], [(0, 3, 5000)]]
 
 
+def test_what_was_known_before_is_forgotten_in_the_order_of_time_too() -> None:
+    progress = Progress(forget_keys_after_ms=100)
+    progress.apply(None, signals(("k", 5, 10)), 10)
+    wanted = requirements(("old life", "k", 5, 20, 50))
+    found = progress.apply(wanted, signals(("k", 6, 5000)), None)
+    assert moments(found) == [("old life", 20)]
+
+
+def test_one_who_comes_in_the_third_life_of_a_key_sees_nothing_of_the_second() -> None:
+    progress = Progress(forget_keys_after_ms=100)
+    wanted = requirements(("a", "k", 3, 5200, 6000), ("b", "k", 1, 5200, 6000))
+    news = signals(("k", 5, 10), ("k", 3, 5000), ("k", 1, 5150))
+    assert moments(progress.apply(wanted, news, None)) == [("b", 5200)]
+
+
 def test_of_signals_that_come_together_the_last_life_of_a_key_counts() -> None:
     progress = Progress(forget_keys_after_ms=100)
     progress.apply(None, signals(("k", 3, 5050), ("k", 5, 10), ("k", 2, 5000)), None)
