@@ -76,7 +76,6 @@ class SignalsAhead(TimedTrees):
         So no node is new twice in a batch.
         """
         self._remove(node)
-        self._keys[node] = -1
         self._gone.add(node)
 
     def remove_all(self, key: int) -> None:
