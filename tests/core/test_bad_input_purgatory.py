@@ -9,11 +9,21 @@ from typing import Any
 import pytest
 
 from sojourn import DelayedFuture, DelayedOperation, ManualClock, Purgatory, SojournError, Timer
-from sojourn.errors import OutOfRange, WrongType
+from sojourn.errors import NotInitialised, OutOfRange, WrongType
 from tests import ids
+from tests.core.public_classes import PURGATORY_CALLS, Call
 from tests.core.waits import counts
 
 LIMIT_MS = 2**61 - 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [pytest.param(c, id=n) for n, c in PURGATORY_CALLS.items() if n not in {"name", "timer"}],
+)
+def test_a_purgatory_that_was_never_initialised_says_so(call: Call) -> None:
+    with pytest.raises(NotInitialised):
+        call(Purgatory.__new__(Purgatory))
 
 
 @pytest.mark.parametrize("timeout_ms", [1.5, "5", None, [], 2.0, object()], ids=ids.plain)

@@ -108,6 +108,20 @@ def test_the_others_on_the_key_are_tried_all_the_same(
     assert purgatory.metrics().completed == 3
 
 
+@pytest.mark.parametrize("error", INTERRUPTS, ids=lambda error: type(error).__name__)
+def test_an_interrupt_comes_out_of_a_signal_when_the_others_have_ended(
+    purgatory: Purgatory, error: BaseException
+) -> None:
+    before, failing, after = Noted(), Failing("on_complete", error), Noted()
+    for operation in (before, failing, after):
+        purgatory.try_complete_else_watch(operation, requires=[("a", 1)])
+    failing.ready = True
+    with pytest.raises(type(error)):
+        purgatory.signal("a", 1)
+    assert [before.endings, failing.endings, after.endings] == [["on_complete"]] * 3
+    assert purgatory.metrics().completed == 3
+
+
 @pytest.mark.parametrize("error", ERRORS + INTERRUPTS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("where", ["on_complete", "on_expiration"])
 @pytest.mark.parametrize("apart_ms", [0, 1])
@@ -149,11 +163,14 @@ def test_on_expiration_is_called_though_on_complete_raised(
 def test_an_interrupt_during_submission_comes_out_of_it(
     purgatory: Purgatory, error: BaseException
 ) -> None:
-    operation = Failing("try_complete", error)
-    operation.ready = True
+    trying, completed = Failing("try_complete", error), Failing("on_complete", error)
+    trying.ready = completed.ready = True
     with pytest.raises(type(error)):
-        purgatory.try_complete_else_watch(operation, ["a"])
-    assert operation.endings == ["on_complete"]
+        purgatory.try_complete_else_watch(trying, ["a"])
+    purgatory.signal("a", 1)
+    with pytest.raises(type(error)):
+        purgatory.try_complete_else_watch(completed, requires=[("a", 1)])
+    assert [trying.endings, completed.endings] == [["on_complete"]] * 2
     assert (purgatory.watched, purgatory.delayed, len(purgatory.timer)) == (0, 0, 0)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 import pytest
 
@@ -169,6 +169,11 @@ def test_signals_are_sent_in_order(purgatory: Purgatory, notes: list[str]) -> No
 
 
 # How it ends otherwise.
+
+
+@pytest.mark.parametrize("none", [[], iter(())], ids=["list", "iterator"])
+def test_no_signals_complete_nobody(purgatory: Purgatory, none: Iterable[tuple[str, int]]) -> None:
+    assert purgatory.signal_many(none) == 0
 
 
 def test_it_expires_at_its_deadline_and_leaves_every_key(

@@ -128,11 +128,12 @@ def test_a_purgatory_collected_in_the_middle_of_a_step_tells_those_who_wait(
 # Keys that are forgotten.
 
 
+@pytest.mark.parametrize("after_ms", [0, 100])
 @pytest.mark.parametrize("closed", [True, False], ids=["closed", "dropped"])
 def test_a_purgatory_that_goes_lets_go_of_idle_keys(
-    manual_clock: ManualClock, closed: bool
+    manual_clock: ManualClock, closed: bool, after_ms: int
 ) -> None:
-    purgatory = Purgatory(clock=manual_clock, forget_keys_after_ms=100)
+    purgatory = Purgatory(clock=manual_clock, forget_keys_after_ms=after_ms)
     keys = [Wild(str(number)) for number in range(50)]
     held = [weakref.ref(key) for key in keys]
     for key in keys:

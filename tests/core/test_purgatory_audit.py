@@ -91,6 +91,13 @@ def test_an_audit_looks_at_a_hundred_operations_unless_told_otherwise(
         assert len(looked_at) == len(set(looked_at)) == 100
 
 
+def test_an_audit_returns_how_many_held(purgatory: Purgatory) -> None:
+    for _ in range(2):
+        submit_unsignalled(purgatory, Flagged())
+    purgatory.try_complete_else_watch(Flagged(), ["a"])
+    assert [purgatory.audit(), purgatory.audit()] == [2, 0]
+
+
 def test_what_expires_with_its_condition_true_is_counted_apart(
     manual_clock: ManualClock, purgatory: Purgatory, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -42,6 +42,14 @@ def test_closing_a_purgatory_leaves_a_timer_that_was_given_open(manual_clock: Ma
     assert ran == [1]
 
 
+def test_closing_takes_the_audit_off_a_timer_that_was_given(manual_clock: ManualClock) -> None:
+    timer = Timer(manual_clock)
+    purgatory = Purgatory(timer=timer, audit_every_ms=10)
+    assert len(timer) == 1
+    purgatory.close()
+    assert len(timer) == 0
+
+
 @pytest.mark.parametrize("wait_for", [{"keys": ["a"]}, {"requires": [("a", 1)]}])
 def test_a_submission_on_a_closed_timer_raises_and_leaves_nothing(
     manual_clock: ManualClock, wait_for: dict[str, Any]
