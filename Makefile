@@ -37,7 +37,7 @@ serve: setup
 # modules on the interpreted one. The second runs also if the first fails, but not after Ctrl-C.
 test: export PYTHONDONTWRITEBYTECODE = # a hundred Pythons are started: they share what they compile
 test: check
-	@$(BIN)/python -m tests.spark.jvm
+	@$(BIN)/python -m tests.spark.home
 	@trap 'exit 130' INT; status=0; \
 	$(BIN)/python -m pytest -n auto || status=1; \
 	SOJOURN_PURE=1 $(BIN)/python -m pytest -n auto -m 'both_builds and not nightly' \

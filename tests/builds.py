@@ -112,6 +112,7 @@ TOGETHER = (
     "core/test_natural_names",
     "core/test_no_dead_weight",
     "core/test_random_programs",
+    "core/test_sweep",
     "durable/test_expiries",
     "durable/test_file",
     "durable/test_kill",

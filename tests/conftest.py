@@ -17,6 +17,7 @@ import pytest
 
 import sojourn
 from tests import builds, lanes, seeds
+from tests.spark import home
 from tests.spark.fixtures import java as java
 from tests.spark.fixtures import spark as spark
 from tests.spark.spark_cluster import spark_cluster as spark_cluster
@@ -33,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     seed = seeds.seed()  # now, so that workers and all other processes inherit it
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(seed)
+    home.use()
     # What was started in the background ignores Ctrl-C, and would hand that on to all it starts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

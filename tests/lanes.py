@@ -38,6 +38,7 @@ FIRST = (
     "spark/test_stream_kill",
     "spark/test_spark_cluster",
     "core/test_collections",
+    "core/test_sweep",
     "test_one_answer",
 )
 

@@ -150,13 +150,14 @@ def traces(share: float) -> dict[str, tuple[Traces, ...]]:
     def some(count: int, at: int = 0) -> range:
         return range(at, at + math.ceil(count * share))
 
+    many = round(20_000 * share)
     # Small ones in which much meets, and a large one. They are not smaller than this: an engine
     # that works in stages takes as long over ten operations as over a thousand.
-    everything = (Traces(some(100), 1000), Traces(range(1000, 1001), 20_000, span_ms=5000))
+    everything = (Traces(some(100), 1000), Traces(range(1000, 1001), many, span_ms=5000))
     # Clocks do not reach the ends of 64 bits.
     modest = (Traces(some(350), 300, extremes=False),)
     # The same, and one in which thousands wait for one key.
-    deep = (*modest, Traces(range(1000, 1001), 20_000, span_ms=5000, extremes=False))
+    deep = (*modest, Traces(range(1000, 1001), many, span_ms=5000, extremes=False))
     # A job of Spark's takes its time, however small it is.
     few = (Traces(some(3), 300), Traces(some(2, 1000), 50_000, span_ms=12_500))
     # Where rows come in no order, none arrives first.

@@ -22,8 +22,6 @@ from sojourn.cli import main
 
 pytest.importorskip("pyspark", reason="this needs PySpark")
 
-from tests.spark import jvm
-
 
 def answer(out: Path, part: str) -> list[dict[str, Any]]:
     rows = pq.read_table(out / part).to_pylist()
@@ -41,9 +39,7 @@ def test_json_lines_are_replayed_on_spark_as_here(
     here, there = tmp_path / "here", tmp_path / "there"
     assert main([*common, "--out", str(here)]) == 0
     expected = json.loads(capfd.readouterr().out)
-    # The JVM is that of all tests in this process, if they come later.
-    quick = ["--conf", f"spark.driver.defaultJavaOptions={jvm.quick_options()}"]
-    assert main([*common, "--out", str(there), "--master", "local[2]", *quick]) == 0
+    assert main([*common, "--out", str(there), "--master", "local[2]"]) == 0
     told = capfd.readouterr()
     output = json.loads(told.out)
     assert "replaying on Spark" in told.err

@@ -34,7 +34,7 @@ def resolve(trace: Trace) -> Answer:
     last_ms = MOST if trace.until_ms is None else trace.until_ms
     engine = Engine(remember_ms=MOST)
     steps = []
-    piece_ms = rng.choice((7, 60, 300)) * max(1, len(trace.operations) // 600)
+    piece_ms = rng.choice((7, 60, 300)) * max(1, len(trace.operations) // 300)
     for _, piece in groupby(arrivals, key=lambda arrival: arrival[0] // piece_ms):
         came = list(piece)
         verbs = [engine.submit, engine.signal, engine.cancel]

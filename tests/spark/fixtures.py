@@ -41,12 +41,5 @@ def shared_session() -> SparkSession:
     """
     need_java()
     from sojourn.spark.session import local_session
-    from tests.spark import jvm
 
-    return local_session(
-        "local[2]",
-        app_name="tests",
-        driver_memory="1g",
-        shuffle_partitions=2,
-        settings={"spark.driver.defaultJavaOptions": jvm.quick_options()},
-    )
+    return local_session("local[2]", app_name="tests", driver_memory="1g", shuffle_partitions=2)

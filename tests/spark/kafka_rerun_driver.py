@@ -11,13 +11,11 @@ import sys
 from pathlib import Path
 
 import sojourn.spark as sp
-from tests.spark import jvm
 
 
 def main(servers: str, jars: str, folder: Path) -> None:
-    settings = {"spark.jars": jars, "spark.driver.defaultJavaOptions": jvm.quick_options()}
     spark = sp.local_session(
-        "local[2]", driver_memory="1g", shuffle_partitions=2, settings=settings
+        "local[2]", driver_memory="1g", shuffle_partitions=2, settings={"spark.jars": jars}
     )
     checkpoint = folder / "checkpoint"
     for _ in range(2):

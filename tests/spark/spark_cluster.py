@@ -72,14 +72,14 @@ def _daemon(log: Path, ready: str, name: str, *arguments: str) -> Iterator[str]:
     import pyspark
 
     from sojourn.spark.java import find_java
-    from tests.spark import jvm
+    from tests.spark import home as spark_home
 
-    home = Path(pyspark.__file__).parent
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     environment = os.environ | {
         "SPARK_HOME": str(home),
         "JAVA_HOME": str(find_java(os.environ).home),
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": jvm.quick_options(),
+        "SPARK_DAEMON_JAVA_OPTS": spark_home.java_options(),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     with log.open("w") as file:

@@ -17,7 +17,7 @@ from pyspark import BarrierTaskContext
 from pyspark.sql import SparkSession
 
 from sojourn.spark import resolve
-from tests.spark import jvm, stream_driver
+from tests.spark import home, stream_driver
 
 
 def main(folder: Path) -> None:
@@ -26,7 +26,7 @@ def main(folder: Path) -> None:
         {
             "spark.driver.host": "127.0.0.1",
             "spark.executor.memory": "512m",
-            "spark.executor.defaultJavaOptions": jvm.quick_options(),
+            "spark.executor.defaultJavaOptions": home.java_options(),
         },
     )
     batch(spark, folder / "batch")

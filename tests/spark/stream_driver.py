@@ -1,6 +1,6 @@
 """A driver of a stream, to be killed; or it ends when all is read.
 
-    python -m tests.spark.stream_driver FOLDER [JAVA_OPTIONS]
+    python -m tests.spark.stream_driver FOLDER
 
 FOLDER/{operations,signals,cancels} are read a file a batch; FOLDER/out is written. FOLDER/started
 says that the query runs. If there is FOLDER/endless, it does not end, and waits for more files.
@@ -14,16 +14,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from sojourn.spark import local_session, read_files, resolve_stream, stream_settings
-from tests.spark import jvm
 
 STARTED, ENDLESS = "started", "endless"
 
 
 def session(master: str, settings: dict[str, str]) -> SparkSession:
-    quick = {"spark.driver.defaultJavaOptions": jvm.quick_options()}
-    return local_session(
-        master, driver_memory="1g", shuffle_partitions=2, settings=quick | settings
-    )
+    return local_session(master, driver_memory="1g", shuffle_partitions=2, settings=settings)
 
 
 def stream(spark: SparkSession, folder: Path) -> None:
@@ -45,7 +41,6 @@ def stream(spark: SparkSession, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    options = {"spark.driver.defaultJavaOptions": sys.argv[2]} if sys.argv[2:] else {}
-    spark = session("local[2]", options)
+    spark = session("local[2]", {})
     stream(spark, Path(sys.argv[1]))
     spark.stop()

@@ -18,7 +18,6 @@ import pytest
 from tests.checkout import ROOT
 from tests.rows.traces import random_trace
 from tests.seeds import seed
-from tests.spark import jvm
 from tests.spark.driver_process import Driver
 from tests.spark.stream_traces import arrivals
 from tests.spark.test_stream_kill import last
@@ -127,7 +126,6 @@ class Stream:
             # A batch may also read a chunk from one topic only: the other topics are not late then.
             *("--idle", "event", "--follow", "slowest", "--shards", "3", "--trigger", "0 seconds"),
             *("--master", "local[2]", "--conf", f"spark.jars={','.join(jars)}"),
-            *("--conf", f"spark.driver.defaultJavaOptions={jvm.quick_options()}"),
         ]
         self.driver = self.start()
 
