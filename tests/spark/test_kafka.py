@@ -36,10 +36,10 @@ from sojourn.kafka import Cluster
 
 PATIENCE_S = 240
 TOPICS = ("operations", "signals", "cancels")
-CHUNKS, SPAN_MS = 8, 20_000
+CHUNKS, SPAN_MS = 6, 20_000
 # Longer than three chunks, the most that are sent without waiting until they are read: a batch may
 # read them from one partition and not from the other.
-DELAY_MS = 8_000
+DELAY_MS = 11_000
 
 
 @pytest.fixture

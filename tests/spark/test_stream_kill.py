@@ -104,7 +104,7 @@ def compare(folder: Path, trace: Trace) -> None:
 def test_killed_twice_every_operation_ends_once(tmp_path: Path) -> None:
     rng = random.Random(seed())
     trace = random_trace(seed(), 2000, extremes=False, ties_by_arrival=False, until=False)
-    kill_often(tmp_path, trace, 12, 2, rng)
+    kill_often(tmp_path, trace, 6, 2, rng)
 
 
 @pytest.mark.nightly
