@@ -40,6 +40,10 @@ FIRST = (
     "core/test_collections",
     "core/test_sweep",
     "test_one_answer",
+    "core/test_races",
+    "core/test_random_programs",
+    "core/test_wheel",
+    "core/test_progress_races",
 )
 
 

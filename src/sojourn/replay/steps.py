@@ -287,7 +287,7 @@ def _search(
             offset = offsets[n]
             low = bounds[2 * codes[n]]
             stop = bounds[2 * codes[n] + 1]
-            # Halved without a branch to guess wrong: which half it is, is anybody's guess.
+            # Halved without a branch, which the processor could not predict.
             size = stop - low
             while size > 1:
                 half = size // 2

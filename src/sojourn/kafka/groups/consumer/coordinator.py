@@ -9,7 +9,7 @@ Two members and four partitions:
 
     one: join              epoch 2, has 0 1 2 3
     two: join              epoch 3, has nothing yet; its target is 2 3
-    one: heartbeat         epoch 2, has 0 1: it has to give up 2 3
+    one: heartbeat         epoch 2, has 0 1: it has to revoke 2 3
     one: I have 0 1        epoch 3
     two: heartbeat         epoch 3, has 2 3
 """
@@ -118,7 +118,7 @@ class ConsumerCoordinator:
             raise Refused(
                 ErrorCode.fenced_member_epoch,
                 f"the epoch of member {member.member_id} is {member.epoch}, got {beat.epoch}; it "
-                "has to give up its partitions and join again",
+                "must abandon its partitions and join again",
             )
 
     def _check_regex(self, group: ConsumerGroup, beat: Beat) -> None:
@@ -352,7 +352,7 @@ class ConsumerCoordinator:
         return ErrorCode.none
 
     def remove_member(self, group: ConsumerGroup, member: ConsumerMember) -> None:
-        """Remove a member that has left, or was not heard of, or did not give up in time."""
+        """Remove a member that has left, or was not heard of, or did not revoke in time."""
         with self.agenda:
             group.remove(member)
             self._raise_epoch(group)
@@ -366,7 +366,7 @@ class ConsumerCoordinator:
         self._coordinator.heartbeats.expect_next(group, member)
 
     def _expect_revocation(self, group: ConsumerGroup, member: ConsumerMember) -> None:
-        """Give the member its rebalance timeout to give up partitions, if it has to."""
+        """Give the member its rebalance timeout to revoke partitions, if it has to."""
         expected = DelayedRevocation(self, group, member)
         member.revocation = expected
         self._check_revocation(group, member)

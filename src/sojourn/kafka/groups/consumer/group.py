@@ -134,7 +134,7 @@ class ConsumerGroup:
             self._holders[place] = member
 
     def is_revoking(self, member: ConsumerMember) -> bool:
-        """Whether it is a member, and has partitions to give up."""
+        """Whether it is a member, and has partitions to revoke."""
         return (
             self.members.get(member.member_id) is member
             and member.state is MemberState.UNREVOKED_PARTITIONS

@@ -1,8 +1,8 @@
 """A member of a consumer group: what it reads, and how far it has come towards its target.
 
 STABLE                  it has all of its target
-UNREVOKED_PARTITIONS    it has to give up partitions, and has not said yet that it did
-UNRELEASED_PARTITIONS   it has what is free of its target, and waits for what others give up
+UNREVOKED_PARTITIONS    it has to revoke partitions, and has not said yet that it did
+UNRELEASED_PARTITIONS   it has what is free of its target, and waits for what others revoke
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     #: What it has, each with the epoch in which it got it.
     assigned: dict[Place, int] = field(default_factory=dict)
-    #: What it has to give up.
+    #: What it has to revoke.
     revoking: dict[Place, int] = field(default_factory=dict)
 
     heartbeat: DelayedHeartbeat | None = field(default=None, repr=False)
-    #: While it has to give up partitions: its time to do so.
+    #: While it has to revoke partitions: its time to do so.
     revocation: DelayedRevocation | None = field(default=None, repr=False)
 
     @property

@@ -1,6 +1,6 @@
 """Reconciliation: one step of a member from what it has to what it should have.
 
-has 0 1 2 3    target 0 1       A. give up 2 3, stay in this epoch
+has 0 1 2 3    target 0 1       A. revoke 2 3, stay in this epoch
 has 0 1        target 0 1       B. it is there: STABLE in the target's epoch
 has nothing    target 2 3       C. others have some of them yet: take what is free, wait for
                                    the rest in the target's epoch
@@ -76,5 +76,5 @@ def _owns_any(owned: Collection[Place] | None, places: Collection[Place]) -> boo
 
 
 def away(member: ConsumerMember) -> Next:
-    """A static member that may come back: it keeps its partitions but what it had to give up."""
+    """A static member that may come back: it keeps its partitions but what it had to revoke."""
     return Next(member.state, AWAY, member.assigned, {})

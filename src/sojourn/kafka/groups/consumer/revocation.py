@@ -1,4 +1,4 @@
-"""The time that a member has to give up partitions: its rebalance timeout.
+"""The time that a member has to revoke partitions: its rebalance timeout.
 
 DelayedRevocation   A. it gave them up, or has another step to do
                     B. it has left, or its group is gone
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DelayedRevocation(ExpectedRequest):
-    """The heartbeat with which a member no longer owns what it has to give up."""
+    """The heartbeat with which a member no longer owns what it has to revoke."""
 
     def __init__(
         self, coordinator: ConsumerCoordinator, group: ConsumerGroup, member: ConsumerMember
