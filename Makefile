@@ -7,7 +7,7 @@ DEMO := build/demo
 TYPES := $(shell find src -name '*.pxd')
 SOURCES := pyproject.toml setup.py $(TYPES) $(wildcard $(TYPES:.pxd=.py))
 
-.PHONY: setup demo watch serve test check bench nightly mutants wheels coverage clean
+.PHONY: setup demo watch serve test spark-home check bench nightly mutants wheels coverage clean
 
 setup: $(STAMP)
 
@@ -36,13 +36,17 @@ serve: setup
 # The whole suite on the compiled build (where there is a C compiler), then the tests of compiled
 # modules on the interpreted one. The second runs also if the first fails, but not after Ctrl-C.
 test: export PYTHONDONTWRITEBYTECODE = # a hundred Pythons are started: they share what they compile
-test: check
-	@$(BIN)/python -m tests.spark.home
+test: setup
+	@$(MAKE) --no-print-directory -j2 check spark-home
 	@trap 'exit 130' INT; status=0; \
 	$(BIN)/python -m pytest -n auto || status=1; \
 	SOJOURN_PURE=1 $(BIN)/python -m pytest -n auto -m 'both_builds and not nightly' \
 	    $$($(BIN)/python -m tests.builds) || status=1; \
 	exit $$status
+
+# JVMs and Pythons of Spark's that start quickly, for tests; once.
+spark-home: setup
+	@$(BIN)/python -m tests.spark.home
 
 check: setup
 	$(BIN)/ruff check .

@@ -161,7 +161,7 @@ def test_the_longest_keys_are_exact_however_few_fit(
     longest = LongestKeys(5, buckets=buckets, rows_at_once=rows_at_once)
     run(stays(rows), [longest])
     assert expected == [
-        (one.key, one.count, one.median_ms, one.p99_ms, one.total_ms) for one in longest.found
+        (one.key, one.count, one.median_ms, one.p99_ms, one.total_ms) for one in longest.result
     ]
 
 
@@ -179,7 +179,7 @@ def test_one_pass_is_enough_where_few_keys_have_waited_longest() -> None:
     source.batches = counted  # type: ignore[method-assign]
     longest = LongestKeys(3, buckets=1 << 12, rows_at_once=400)
     run(source, [longest])
-    assert [one.key for one in longest.found] == ["hot-0", "hot-1", "hot-2"]
+    assert [one.key for one in longest.result] == ["hot-0", "hot-1", "hot-2"]
     assert len(passes) <= 5  # buckets, keys, quantiles; not the 8 rounds that all keys would take
 
 

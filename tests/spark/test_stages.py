@@ -136,7 +136,7 @@ def test_a_key_with_all_rows_is_shared_by_all_partitions() -> None:
     packed = mapped(job.pack_operations, [operations]) + mapped(job.pack_signals, [signals])
     carried = {
         kind: [
-            sum(len(p.open()) for _, p in parcels.received(piece) if p.kind == kind)
+            sum(len(p.open()) for _, p in parcels.unpack(piece) if p.kind == kind)
             for piece in delivered(packed)
         ]
         for kind in (parcels.QUESTIONS, parcels.SIGNALS)

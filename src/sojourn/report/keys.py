@@ -59,8 +59,8 @@ class LongestKeys:
         self._quantiles: _KeyQuantiles | None = None
 
     @property
-    def found(self) -> list[KeyWaits]:
-        return self._quantiles.found if self._quantiles else []
+    def result(self) -> list[KeyWaits]:
+        return self._quantiles.result if self._quantiles else []
 
     def add(self, stay: Stay) -> None:
         keys, waited_ms = _waits(stay)
@@ -144,14 +144,14 @@ class _KeyQuantiles:
         self._last: tuple[Stay, Int64s] | None = None  # all keys ask about the same batch in turn
 
     @property
-    def found(self) -> list[KeyWaits]:
-        result = []
+    def result(self) -> list[KeyWaits]:
+        waits = []
         for (total, key, count), ranked in zip(self._best, self._ranked, strict=True):
-            median, p99 = ranked.found
+            median, p99 = ranked.result
             assert median is not None
             assert p99 is not None
-            result.append(KeyWaits(key, count, median, p99, int(total)))
-        return result
+            waits.append(KeyWaits(key, count, median, p99, int(total)))
+        return waits
 
     def add(self, stay: Stay) -> None:
         which = self._which(stay)

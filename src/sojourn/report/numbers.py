@@ -109,7 +109,7 @@ def count(stays: Stays, on_rows: Callable[[int], None] | None = None) -> Numbers
         first_ms=span.first_ms,
         last_ms=span.last_ms,
         timeline=timelines[0] if timelines else None,
-        keys=keys.found,
+        keys=keys.result,
         advice=advisor.advice if advisor and totals.total else None,
         data_end_ms=advisor.end_ms if advisor else None,
         rounded_to_bits=advisor.rounded_to_bits if advisor else None,
@@ -122,7 +122,7 @@ def count(stays: Stays, on_rows: Callable[[int], None] | None = None) -> Numbers
 def _summary(stays: Stays, totals: Totals) -> Summary:
     waits = []
     for status, histogram, ranked in zip(STATUSES, totals.waits, totals.ranked, strict=True):
-        waits.append(StatusWaits(status, len(histogram), *ranked.found))
+        waits.append(StatusWaits(status, len(histogram), *ranked.result))
     pending = sum(len(batch) for batch in stays.pending_batches())
     return Summary(
         waits=waits,

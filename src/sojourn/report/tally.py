@@ -64,7 +64,7 @@ class Ranked:
         return all(search.over for search in self._searches)
 
     @property
-    def found(self) -> list[int | None]:
+    def result(self) -> list[int | None]:
         """One for each quantile, None of nothing."""
         return [search.value for search in self._searches]
 

@@ -89,12 +89,12 @@ class Survey:
     def pack_hashes(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for place, table in parcels.numbered(batches, HASHES):
             body = pa.py_buffer(table["hash"].to_numpy())
-            yield parcels.forwarded(parcels.Parcel(parcels.HASHES, place, body), 0)
+            yield parcels.as_row(parcels.Parcel(parcels.HASHES, place, body), 0)
 
     def findings(self, batches: Batches) -> Findings:
         """Put together what the tasks found; raises TooMany."""
         findings = Findings()
-        for _, parcel in parcels.received(batches):
+        for _, parcel in parcels.unpack(batches):
             if parcel.kind == parcels.TOO_MANY:
                 raise TooMany(_TOO_MANY)
             if parcel.kind == parcels.REJECTED:
@@ -113,7 +113,7 @@ class Survey:
         for place, table in parcels.numbered(batches, columns, **_SIGNALS_AT_ONCE):
             clean = rows.CHECKS[name](table)
             if len(clean.rejected):
-                yield parcels.packed(clean.rejected, 0, parcels.REJECTED, place)
+                yield parcels.pack(clean.rejected, 0, parcels.REJECTED, place)
             rejected_rows += len(clean.rejected)
             parts.append(steps_of(clean.until(self.job.until_ms), threads=1))
             count += len(parts[-1])
@@ -121,12 +121,12 @@ class Survey:
                 parts = [Steps.merged(parts, threads=1)]
                 count = len(parts[0])
             if count > self.limits.steps or rejected_rows > self.limits.rejected:
-                yield parcels.forwarded(parcels.Parcel(parcels.TOO_MANY, place, _NOTHING), 0)
+                yield parcels.as_row(parcels.Parcel(parcels.TOO_MANY, place, _NOTHING), 0)
                 return
         if count:
             steps = Steps.merged(parts, threads=1)
             body = pa.py_buffer(pickle.dumps(steps, protocol=pickle.HIGHEST_PROTOCOL))
-            yield parcels.forwarded(parcels.Parcel(kind, 0, body), 0)
+            yield parcels.as_row(parcels.Parcel(kind, 0, body), 0)
 
 
 @dataclass(slots=True)
@@ -161,7 +161,7 @@ class Surveyed:
 
 def suspects(batches: Batches, limits: Limits) -> Hashes:
     """The hashes that are there more than once; raises TooMany."""
-    parts = [np.frombuffer(p.body, dtype=np.int64) for _, p in parcels.received(batches)]
+    parts = [np.frombuffer(p.body, dtype=np.int64) for _, p in parcels.unpack(batches)]
     if not parts:
         return np.zeros(0, dtype=np.int64)
     every = np.concatenate(parts)

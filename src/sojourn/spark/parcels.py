@@ -190,19 +190,19 @@ def numbered(
         yield first + n, table.rename_columns(columns.names)
 
 
-def sent(
+def pack_by_partition(
     rows: Any, partitions: npt.NDArray[np.uint16], kind: int, place: int
 ) -> Iterator[pa.RecordBatch]:
     """Pack each partition's rows."""
     for partition, some in split(rows, partitions):
-        yield packed(some, partition, kind, place)
+        yield pack(some, partition, kind, place)
 
 
-def packed(rows: Any, partition: int, kind: int, place: int) -> pa.RecordBatch:
-    return forwarded(Parcel(kind, place, seal(kind, rows)), partition)
+def pack(rows: Any, partition: int, kind: int, place: int) -> pa.RecordBatch:
+    return as_row(Parcel(kind, place, seal(kind, rows)), partition)
 
 
-def forwarded(parcel: Parcel, partition: int) -> pa.RecordBatch:
+def as_row(parcel: Parcel, partition: int) -> pa.RecordBatch:
     """Make a row of a parcel without copying its body."""
     ends = pa.py_buffer(np.array([0, parcel.body.size], dtype=np.int32))
     return pa.record_batch(
@@ -216,7 +216,7 @@ def forwarded(parcel: Parcel, partition: int) -> pa.RecordBatch:
     )
 
 
-def received(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Parcel]]:
+def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Parcel]]:
     """Take parcels from rows, without copying: where each was sent, and the parcel."""
     settle()
     for batch in batches:

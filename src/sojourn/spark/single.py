@@ -51,11 +51,11 @@ class Single:
     def send_firsts(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Of operations with one id send the first to its key."""
         operations: list[parcels.Parcel] = []
-        for partition, parcel in parcels.received(batches):
+        for partition, parcel in parcels.unpack(batches):
             if parcel.kind == parcels.OPERATIONS:
                 operations.append(parcel)
             else:
-                yield parcels.forwarded(parcel, partition)
+                yield parcels.as_row(parcel, partition)
         table = parcels.opened(operations)
         if table is not None:
             clean = rows.check_operations(table)
@@ -89,7 +89,7 @@ class Single:
         by_key = self.job.hot_keys.partitions(
             hashes(clean.keys), clean.offsets, self.job.partitions
         )
-        yield from parcels.sent(table, by_key, parcels.OPERATIONS, place)
+        yield from parcels.pack_by_partition(table, by_key, parcels.OPERATIONS, place)
 
 
 def resolved(

@@ -68,7 +68,7 @@ class Job:
                 schema=parcels.SCHEMAS[parcels.QUESTIONS],
             )
             by_key = self.hot_keys.partitions(keys, clean.offsets, self.partitions)
-            yield from parcels.sent(questions, by_key, parcels.QUESTIONS, place)
+            yield from parcels.pack_by_partition(questions, by_key, parcels.QUESTIONS, place)
             yield from sent_by_id(table, clean, ids, self.partitions, place)
 
     def pack_signals(self, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -81,9 +81,9 @@ class Job:
             words = hashes(clean.names)
             by_key = self.hot_keys.partitions(words, clean.offsets, self.partitions)
             signals = clean.batch(schemas.SIGNALS)
-            yield from parcels.sent(signals, by_key, parcels.SIGNALS, place)
+            yield from parcels.pack_by_partition(signals, by_key, parcels.SIGNALS, place)
             for partition, later in self.hot_keys.later(words, clean, self.partitions):
-                yield parcels.packed(later, partition, parcels.SIGNALS, place)
+                yield parcels.pack(later, partition, parcels.SIGNALS, place)
 
     def pack_cancels(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for place, table in parcels.numbered(batches, self.columns[rows.CANCELS]):
@@ -93,15 +93,15 @@ class Job:
                 words = hashes(clean.names)
                 by_id = references.partitions(words, self.partitions)
                 cancels = clean.batch(schemas.CANCELS)
-                yield from parcels.sent(cancels, by_id, parcels.CANCELS, place)
+                yield from parcels.pack_by_partition(cancels, by_id, parcels.CANCELS, place)
 
     def find_moments(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         by_kind: dict[int, list[parcels.Parcel]] = {parcels.QUESTIONS: [], parcels.SIGNALS: []}
-        for partition, parcel in parcels.received(batches):
+        for partition, parcel in parcels.unpack(batches):
             if parcel.kind in by_kind:
                 by_kind[parcel.kind].append(parcel)
             else:
-                yield parcels.forwarded(parcel, partition)
+                yield parcels.as_row(parcel, partition)
         questions = parcels.opened(by_kind.pop(parcels.QUESTIONS))
         if questions is None:
             return
@@ -115,7 +115,7 @@ class Job:
             schema=parcels.SCHEMAS[parcels.MOMENTS],
         )
         by_id = references.partitions(operations, self.partitions)
-        yield from parcels.sent(table, by_id, parcels.MOMENTS, 0)
+        yield from parcels.pack_by_partition(table, by_id, parcels.MOMENTS, 0)
 
     def end_operations(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         kinds = (parcels.OPERATIONS, parcels.MOMENTS, parcels.CANCELS)
@@ -139,7 +139,7 @@ class Job:
         self, batches: Batches, by_kind: dict[int, list[parcels.Parcel]]
     ) -> Iterator[pa.RecordBatch]:
         """Put parcels into the lists of their kinds; yield the answers of rejected rows."""
-        for _, parcel in parcels.received(batches):
+        for _, parcel in parcels.unpack(batches):
             if parcel.kind == parcels.REJECTED:
                 yield from self.answers.rejected(parcel.open())
             else:
@@ -148,7 +148,7 @@ class Job:
     def rejected(self, rejected: pa.Table, place: int) -> Iterator[pa.RecordBatch]:
         """Send rejected rows to some partition, where they come out."""
         if len(rejected):
-            yield parcels.packed(rejected, place % self.partitions, parcels.REJECTED, place)
+            yield parcels.pack(rejected, place % self.partitions, parcels.REJECTED, place)
 
 
 def sent_by_id(
@@ -162,7 +162,7 @@ def sent_by_id(
     if len(clean) < len(table):
         table = parcels.taken(table, clean.numbers)
     by_id = references.partitions(ids, partitions)
-    yield from parcels.sent(table, by_id, parcels.OPERATIONS, place)
+    yield from parcels.pack_by_partition(table, by_id, parcels.OPERATIONS, place)
 
 
 def steps_in(received: list[parcels.Parcel]) -> Steps:

@@ -119,7 +119,7 @@ class _Loads:
                 other = self._fewest(place[0])
                 if len(self.places[other]) + 1 < len(self.places[member]):
                     self.places[member].remove(place)
-                    self._changed(member)
+                    self._queue(member)
                     self._add(other, place)
                     has_moved = True
         return has_moved
@@ -127,9 +127,9 @@ class _Loads:
     def _add(self, member: str, place: Place) -> None:
         self.places[member].add(place)
         self._owned.add(place)
-        self._changed(member)
+        self._queue(member)
 
-    def _changed(self, member: str) -> None:
+    def _queue(self, member: str) -> None:
         entry = (len(self.places[member]), self._order[member], member)
         for heap in self._heaps_of[member]:
             heapq.heappush(heap, entry)
