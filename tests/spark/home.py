@@ -53,15 +53,16 @@ def java_options() -> str:
 
 def make() -> None:
     """Lay it out; run a small stream, and keep the classes that it took."""
-    made_of = _made_of()
-    if made_of is None or (_MADE_OF.exists() and _MADE_OF.read_text() == made_of):
+    pyspark = _pyspark()
+    made_of = _made_of(pyspark) if pyspark else None
+    if not pyspark or not made_of or (_MADE_OF.exists() and _MADE_OF.read_text() == made_of):
         return
     print(f"Spark's home for tests: {HOME.relative_to(ROOT)}, once", flush=True)
     for old in (_MADE_OF, _ARCHIVE, HOME / "bin", HOME / "jars"):
         old.unlink(missing_ok=True)
     HOME.mkdir(parents=True, exist_ok=True)
     for name in ("bin", "jars"):
-        (HOME / name).symlink_to(_pyspark() / name, target_is_directory=True)  # type: ignore[operator]
+        (HOME / name).symlink_to(pyspark / name, target_is_directory=True)
     said = _run_stream({"SPARK_HOME": str(HOME), "SPARK_SUBMIT_OPTS": _WRITTEN})
     if not _ARCHIVE.exists():
         print(f"there is no archive, so JVMs read their classes:\n{said[-2000:]}")
@@ -74,13 +75,10 @@ def _pyspark() -> Path | None:
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
-def _made_of() -> str | None:
-    """Which Java and which jars; None where one of them is missing."""
+def _made_of(pyspark: Path) -> str | None:
+    """Which Java and which jars; None where there is no Java."""
     from sojourn.spark.java import NoJava, find_java
 
-    pyspark = _pyspark()
-    if pyspark is None:
-        return None
     try:
         home = find_java(os.environ).home
     except NoJava:
