@@ -39,6 +39,7 @@ FIRST = (
     "spark/test_spark_cluster",
     "core/test_collections",
     "core/test_sweep",
+    "service/test_dashboard_page",
     "test_one_answer",
     "core/test_races",
     "core/test_random_programs",

@@ -278,14 +278,16 @@ def test_numbers_are_marked_as_old_when_the_service_is_gone(page: Any, tmp_path:
 
 
 def test_a_service_that_takes_no_commands_says_why(
-    page: Any, served: Running, monkeypatch: pytest.MonkeyPatch
+    page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served.service, "trouble", lambda: "the disk is full")
-    show(page, served)
-    expect(page.locator("#verdict-title")).to_have_text("The service takes no commands.")
-    expect(page.locator("#findings")).to_contain_text("the disk is full")
-    monkeypatch.undo()
-    expect(page.locator("#verdict-title")).to_have_text("It is fine.")
+    with running(tmp_path) as served:  # in which nothing else was ever wrong
+        submit(served, "waits", ("a", 1))
+        monkeypatch.setattr(served.service, "trouble", lambda: "the disk is full")
+        show(page, served)
+        expect(page.locator("#verdict-title")).to_have_text("The service takes no commands.")
+        expect(page.locator("#findings")).to_contain_text("the disk is full")
+        monkeypatch.undo()
+        expect(page.locator("#verdict-title")).to_have_text("It is fine.")
 
 
 def test_nothing_is_asked_while_the_page_is_hidden(page: Any, served: Running) -> None:
