@@ -22,15 +22,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from benchmarks.replay_sides import names
 from benchmarks.stopwatch import Stopwatch
 from sojourn.replay.codes import Codes
 from sojourn.replay.steps import Steps
 
 Contenders = dict[str, Callable[[], object]]
-
-
-def keys_of(numbers: Any) -> pa.Array:
-    return pa.array([f"order-{n:08d}" for n in numbers.tolist()])
 
 
 def by_codes(signalled: pa.Array, required: pa.Array) -> Contenders:
@@ -91,13 +88,13 @@ def main() -> None:
     rng = np.random.default_rng(7)
     print(f"gc {gc.get_threshold()}, {rows:,} rows, medians of {repeats}")
     for distinct in (rows // 100, rows):
-        signalled, required = (keys_of(rng.integers(0, distinct, rows)) for _ in range(2))
+        signalled, required = (names("order-", rng.integers(0, distinct, rows)) for _ in range(2))
         compare(f"codes, {distinct:,} keys", by_codes(signalled, required), repeats)
     at_ms, offsets = rng.integers(0, 86_400_000, rows), rng.integers(0, 1000, rows)
     for distinct in (1, rows // 1000, rows // 10):
-        keys = keys_of(rng.integers(0, distinct, rows))
+        keys = names("order-", rng.integers(0, distinct, rows))
         compare(f"steps, no order, {distinct:,} keys", by_steps(keys, offsets, at_ms), repeats)
-    keys = keys_of(rng.integers(0, rows // 10, rows))
+    keys = names("order-", rng.integers(0, rows // 10, rows))
     compare("steps, in order", by_steps(keys, offsets, np.sort(at_ms)), repeats)
 
 

@@ -59,10 +59,10 @@ class Rows:
             submitted_ms = self.submitted_ms[ops]
             requirements = pa.record_batch(
                 [
-                    _names("op-", owner),
+                    names("op-", owner),
                     pa.array(owner),
                     pa.array(np.tile(np.arange(PER_OPERATION, dtype=np.int32), len(numbers))),
-                    _names("key-", self.keys[of]),
+                    names("key-", self.keys[of]),
                     pa.array(self.offsets[of]),
                     pa.array(self.submitted_ms[owner]),
                     pa.array(self.submitted_ms[owner] + TIMEOUT_MS),
@@ -71,7 +71,7 @@ class Rows:
             )
             signals = pa.record_batch(
                 [
-                    _names("key-", self.signal_keys[of]),
+                    names("key-", self.signal_keys[of]),
                     pa.array(self.signal_offsets[of]),
                     pa.array(self.signal_ms[of]),
                 ],
@@ -79,7 +79,7 @@ class Rows:
             )
             operations = pa.record_batch(
                 [
-                    _names("op-", numbers),
+                    names("op-", numbers),
                     pa.array(numbers),
                     pa.array(submitted_ms),
                     pa.array(submitted_ms + TIMEOUT_MS),
@@ -93,7 +93,7 @@ class Rows:
             yield requirements, signals, operations, int(latest_ms) - DELAY_MS
 
 
-def _names(prefix: str, numbers: npt.NDArray[np.int64]) -> pa.Array:
+def names(prefix: str, numbers: npt.NDArray[np.int64]) -> pa.Array:
     return pa.array([f"{prefix}{n:08d}" for n in numbers.tolist()])
 
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "build" / "coverage"
 DATA = FOLDER / "data"
 PACKAGE = "src/sojourn/"
-# One sweeps over allocations, and tracing makes objects of its own; the other forks beside busy
+# Two sweep over allocations, and tracing makes objects of its own; the third forks beside busy
 # threads, of which one may hold a lock of coverage's just then.
 LEFT_OUT = (
     "tests/core/test_collections.py",
